@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import importlib
 import pkgutil
@@ -48,8 +49,26 @@ def imported(name):
         return None
 
 
+def inner(name, value):
+    """Yield the patterns in a value of a module, each with its name."""
+    if isinstance(value, re.Pattern):
+        yield name, value
+    elif isinstance(value, (list, tuple, frozenset, dict)):
+        for place, part in enumerate(value.values() if isinstance(value, dict) else value):
+            yield from inner(f"{name}[{place}]", part)
+
+
+def called(module, source):
+    """Yield the patterns that a module gives to functions of `re`, with the lines where it does."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args:
+            text, method = node.args[0], ast.unparse(node.func).removeprefix("re.")
+            if isinstance(text, ast.Constant) and method in METHODS:
+                yield f"{module}:{node.lineno}", re.compile(text.value), [method]
+
+
 def patterns():
-    """Yield the name of each pattern that a module compiles, the pattern, and the methods that are called."""
+    """Yield the name of each pattern of a module, the pattern, and the methods that are called."""
     found_names = [
         found.name
         for package in filter(find_spec, PACKAGES)
@@ -59,10 +78,12 @@ def patterns():
     modules = [module for module in map(imported, found_names) if module]
     sources = {module.__name__: Path(str(module.__file__)).read_text("utf-8") for module in modules}
     for module in modules:
-        for name, value in vars(module).items():
-            if isinstance(value, re.Pattern) and re.search(rf"^{name}\b.*=", sources[module.__name__], re.MULTILINE):
-                used = re.findall(rf"\b{name}\.(\w+)", sources[module.__name__])
-                yield f"{module.__name__}.{name}", value, sorted(set(used) & set(METHODS)) or ["fullmatch"]
+        source = sources[module.__name__]
+        yield from called(module.__name__, source)
+        own = (one for one in vars(module).items() if re.search(rf"^{one[0]}\b.*=", source, re.MULTILINE))
+        for name, value in (found for one in own for found in inner(*one)):
+            used = {*re.findall(rf"\b{name}\.(\w+)", source)} & {*METHODS}
+            yield f"{module.__name__}.{name}", value, sorted(used) or ["search" if "[" in name else "fullmatch"]
 
 
 def pieces(parsed, found):

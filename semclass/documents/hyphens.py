@@ -9,6 +9,9 @@ from functools import partial
 PART = 4
 """Letters of both parts of a compound at an end of a line, at least, if only the parts stand elsewhere as words."""
 
+_FIRST = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "well"])
+"""First parts of compounds that are no other words divided."""
+
 SOFT, FIRM = "\xad", "\u2011"
 """Hyphens at the end of a line: of a word that it divides, and of a compound such as well-known."""
 
@@ -36,7 +39,7 @@ def mark_divided(text: str, words: Collection[str] | None = None) -> str:
 def _marked(broken: re.Match[str], words: Collection[str]) -> str:
     first, last = broken[1].casefold(), broken[2].casefold()
     apart = min(len(first), len(last)) >= PART and first in words and last in words
-    compound = "-" in first or f"{first}-{last}" in words or apart
+    compound = "-" in first or first in _FIRST or f"{first}-{last}" in words or apart
     return broken[1] + (FIRM if compound and first + last not in words else SOFT)
 
 

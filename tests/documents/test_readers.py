@@ -34,6 +34,7 @@ def unsupported_files(folder):
         ("  the light-\n  house, which is lit", "the lighthouse, which is lit"),
         ("the light\xad\nhouse of the co\xadoperative", "the lighthouse of the cooperative"),
         ("A well-\nknown house is well-known.", "A well-known house is well-known."),
+        ("Twenty-\none of the well-\nread came.", "Twenty-one of the well-read came."),
         ("A sister-in-\nlaw came.", "A sister-in-law came."),
         ("The pre-\nand post-war years", "The pre-\nand post-war years"),
         ("Ferries Holm-\nSund", "Ferries Holm-\nSund"),

@@ -6,7 +6,7 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -33,7 +33,7 @@ _LAYOUT = frozenset(["table", "tbody", "thead", "tfoot", "tr", "td", "th"])
 CHARSET_WITHIN = 1024
 """Bytes of a page that say its encoding, as the standard of HTML has it."""
 
-MIN_WORDS = 8
+MIN_WORDS = 4
 """Words of a text above the title of a page that is kept, at least, unless it ends as a sentence."""
 
 PAGE_MARK = "\ue00c"
@@ -52,7 +52,10 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HYPHENS = {0xAD: None, 0x2011: "-"}  # soft ones, which are not seen, and non-breaking ones
 _PERMALINKS = frozenset([*"¶#§🔗\uf0c1↑↩", "↩\ufe0e"])
 _HEADING = re.compile(r"^(#+) +(.*)", re.MULTILINE)
-_ACCORDION = re.compile("accordion|collaps|toggle", re.IGNORECASE)
+_ACCORDION = re.compile("accordion|collaps|toggle|faq|question", re.IGNORECASE)
+_SHOWING = frozenset(
+    ["aria-controls", "aria-expanded", "data-bs-target", "data-bs-toggle", "data-target", "data-toggle"]
+)
 _PLACE = re.compile("\ue001(\\d+)\ue002")
 
 
@@ -133,13 +136,20 @@ def html_to_markdown(content: bytes, *, whole: bool = False, named: bool = False
     if whole:
         pass
     elif firsts and not main and (len(firsts) == 1 or text.startswith(f"# {title}\n", firsts[0])):
-        above = (block for block in text[: firsts[0]].split("\n\n") if _is_sentence(block.split()))
-        text = "\n\n".join([*above, text[firsts[0] :]])
+        text = "\n\n".join([*_above(text[: firsts[0]].split("\n\n")), text[firsts[0] :]])
     elif title and headings and not firsts and " ".join(headings[0][2].split()) == title:
         text = f"{text[: headings[0].start()]}# {text[headings[0].start(2) :]}"
     elif title and not firsts:
         text = f"# {title}\n\n{text}"
     return _PLACE.sub(lambda match: tables[int(match[1])], text).translate(_HYPHENS)
+
+
+def _above(blocks: Sequence[str]) -> Iterator[str]:
+    """Yield what is text above a title: sentences, tables, and the headings of these."""
+    kept = [bool(_PLACE.search(block)) or _is_sentence(block.strip("# ").split()) for block in blocks]
+    for block, is_text, follows in zip_longest(blocks, kept, kept[1:], fillvalue=False):
+        if is_text or (follows and str(block).startswith("#")):
+            yield str(block)
 
 
 def _is_sentence(words: Sequence[str]) -> bool:
@@ -181,8 +191,11 @@ def _prepare(part: _Element) -> None:
     for element in part.iter("*"):
         if element.tag in ("sup", "sub"):
             _mark_raised(element)
-        elif "hidden" in element.attrib and (element.get("id") in opened or _is_opened(element)):
-            del element.attrib["hidden"]
+        elif (hiding := {"hidden", "aria-hidden"} & {*element.attrib}) and (
+            element.get("id") in opened or _is_opened(element)
+        ):
+            for name in hiding:
+                del element.attrib[name]
 
 
 def _is_seen(element: _Element) -> bool:
@@ -203,15 +216,16 @@ def _is_labelled(button: _Element) -> bool:
 
 def _opens(button: _Element) -> bool:
     """Whether a button is the heading of what follows it, which it shows and hides."""
-    panel = button.getnext()
-    says = "aria-expanded" in button.attrib or _ACCORDION.search(button.get("class") or "") is not None
-    return says and panel is not None and panel.tag in ("div", "section", "p") and not is_furniture(panel)
+    panel = button.getparent().getnext() if button.getnext() is None else button.getnext()
+    says = not _SHOWING.isdisjoint(button.attrib) or _ACCORDION.search(button.get("class") or "") is not None
+    follows = panel is not None and panel.tag in ("div", "section", "p") and not is_furniture(panel)
+    return says and follows and bool(button.text_content().strip())
 
 
 def _is_opened(panel: _Element) -> bool:
     """Whether what stands before a panel shows and hides it."""
     before = panel.getprevious()
-    return before is not None and (before.find(".//*[@aria-expanded]") is not None or "aria-expanded" in before.attrib)
+    return before is not None and ("aria-expanded" in before.attrib or before.find(".//*[@aria-expanded]") is not None)
 
 
 def _mark_raised(element: _Element) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses, parsedate_to_datetime
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +20,9 @@ from semclass.plugins import Document, Record, paragraph
 from semclass_documents.html import html_to_markdown
 from semclass_documents.limits import check_tags
 
-_SEPARATOR = re.compile(rb"From \S.{,200}\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b(?=.*\d:\d\d)(?=.*\b\d{4}\b)")
+_SEPARATOR = re.compile(
+    rb"From \S.{,200}\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +(?:\d+ +)?[A-Z][a-z]{2}\b(?=.*\d:\d\d)(?=.*\b\d{4}\b)"
+)
 """Begins a message of a mailbox, below an empty line, with whom it is from and when it came."""
 
 _QUOTED = re.compile(r"(?:^[ \t]*>.*\n?)+", re.MULTILINE)
@@ -36,10 +38,11 @@ _WHEN_OR_WHO = re.compile(
 )
 _HEADERS = re.compile(
     r"(?P<mark>^[ \t]*-{2,}[ \t]*(?:Original Message|Original Appointment|Ursprüngliche Nachricht)[ \t]*-{2,}[ \t]*\n\s*?)?"
-    r"^[ \t*]*(?:From|Von):.*\n(?P<more>(?:[ \t*]*(?:Sent|Date|To|Cc|Subject|Gesendet|Datum|An|Betreff):.*(?:\n|\Z)){1,6})",
+    r"^[ \t*]*(?:From|Von):(?P<sender>.*)\n"
+    r"(?P<more>(?:[ \t*]*(?:Sent|Date|To|Cc|Subject|Gesendet|Datum|An|Betreff):.*(?:\n|\Z)){1,6})",
     re.MULTILINE,
 )
-_SENT = re.compile(r"^[ \t*]*(?:Sent|Date|Gesendet|Datum):", re.MULTILINE)
+_SENT = re.compile(r"^[ \t*]*(?:Sent|Date|Gesendet|Datum):(?P<year>.*\b\d{4}\b)?", re.MULTILINE)
 _ABOUT = re.compile(r"^[ \t*]*(?:Subject|Betreff):", re.MULTILINE)
 _FORWARDED = re.compile(
     r"^[ \t*\\-]*(?:(?:Begin )?Forwarded message|(?:Anfang der )?Weitergeleitete[nr]? (?:E-?Mail|Nachricht))\b[ \t:*-]*$",
@@ -65,8 +68,8 @@ _LEGAL = [
         r"^\W*(?:confidentiality (?:notice|note)|disclaimer)\s*[:.–-]|\bif you (?:are not|have received)|wenn sie nicht",
     )
 ]
-LEGAL_WORDS = 3
-"""Kinds of such words in a disclaimer, at least."""
+LEGAL_WORDS, LEGAL_IN_ALL = 3, 4
+"""Kinds of such words in a paragraph of a disclaimer, and in all of it, at least."""
 
 _PROGRAM = re.compile(
     r"\W*(?:(?:please )?consider the environment before printing this (?:e-?mail|message)|"
@@ -205,19 +208,24 @@ def own_text(text: str, *, reply: bool = True) -> str:
     if reply or cited != own:  # answers may stand between or below lines that are marked as quoted
         own = _QUOTED.sub(lambda lines: lines[0] if _COMPARED.fullmatch(lines[0]) else "", cited)
     parts = re.split(r"\n\s*\n", f"{_without_signature(own)}{rest}".strip())
-    while parts and _is_legal(parts[-1]):
-        parts.pop()
+    last = list(takewhile(lambda part: _PROGRAM.fullmatch(part) or _legal_words(part) >= LEGAL_WORDS, parts[::-1]))[
+        ::-1
+    ]
+    is_legal = _legal_words("\n".join(last)) >= LEGAL_IN_ALL
+    parts = [*parts[: len(parts) - len(last)], *(part for part in last if not (is_legal or _PROGRAM.fullmatch(part)))]
     return "\n\n".join(parts).strip() or text.strip()
 
 
 def _is_header(found: re.Match[str]) -> bool:
-    """Whether lines are the header of a message that is quoted: they say when it was sent, and what it is about."""
-    return bool(found["mark"] or all(name.search(found["more"]) for name in (_SENT, _ABOUT)))
+    """Whether lines are the header of a message that is quoted: they say who sent it, when, and what it is about."""
+    sent, about = _SENT.search(found["more"]), _ABOUT.search(found["more"])
+    is_sender = "@" in found[0] or (sent is not None and sent["year"] and any(map(str.isalpha, found["sender"])))
+    return bool(found["mark"] or (sent and about and is_sender))
 
 
-def _is_legal(text: str) -> bool:
-    """Whether a paragraph is a disclaimer, or what a program says of itself."""
-    return bool(_PROGRAM.fullmatch(text)) or sum(bool(words.search(text)) for words in _LEGAL) >= LEGAL_WORDS
+def _legal_words(text: str) -> int:
+    """Count the kinds of words of disclaimers in a text."""
+    return sum(bool(words.search(text)) for words in _LEGAL)
 
 
 def _without_signature(text: str) -> str:

@@ -24,6 +24,8 @@ from semclass_documents.html import PAGE_MARK, html_to_markdown
 from semclass_documents.limits import check_package
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_V = "{urn:schemas-microsoft-com:vml}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _PROSE = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _PAGE_END = re.compile(rf"^((?:#+|-|\d+\.)?[ \t]*){PAGE_MARK}", re.MULTILINE)
@@ -51,6 +53,8 @@ def read_docx(path: Path, _: Chunking) -> Document:
 def _with_marks(content: bytes) -> bytes:
     """Write as text what mammoth would leave out: ends of pages, non-breaking hyphens, equations and results of fields."""
     root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
+    for drawing in list(root.iter(f"{_W}drawing")):
+        _show_boxes(drawing)
     rendered = next(root.iter(f"{_W}lastRenderedPageBreak"), None) is not None
     page_end = f"{_W}{'lastRenderedPageBreak' if rendered else 'br'}"
     for element in list(root.iter(page_end, f"{_W}noBreakHyphen", f"{_W}fldSimple", f"{_M}oMathPara", f"{_M}oMath")):
@@ -64,6 +68,23 @@ def _with_marks(content: bytes) -> bytes:
             element.text = "-" if element.tag == f"{_W}noBreakHyphen" else PAGE_MARK
             element.tag = f"{_W}t"
     return bytes(etree.tostring(root))
+
+
+def _show_boxes(drawing: Any) -> None:
+    """Write the text boxes of a drawing as old programs have them, which is what mammoth reads."""
+    boxes = list(drawing.iter(f"{_W}txbxContent"))
+    if not boxes:
+        return
+    picture = etree.Element(f"{_W}pict")
+    for box in boxes:
+        etree.SubElement(etree.SubElement(picture, f"{_V}shape"), f"{_V}textbox").append(box)
+    choice = next(drawing.iterancestors(f"{_COMPATIBLE}Choice"), None)
+    if choice is None:
+        drawing.getparent().replace(drawing, picture)
+        return
+    for fallback in choice.itersiblings(f"{_COMPATIBLE}Fallback"):
+        choice.getparent().remove(fallback)
+    etree.SubElement(choice.getparent(), f"{_COMPATIBLE}Fallback").append(picture)
 
 
 def _joined(parts: Iterable[tuple[str, str]]) -> str:

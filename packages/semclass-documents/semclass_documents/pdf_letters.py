@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from itertools import islice
+from itertools import groupby, islice, pairwise
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -19,6 +19,12 @@ _Letter: TypeAlias = dict[str, Any]
 
 STRAIGHT = 0.001
 """Lean of letters, as a tangent, that changes nothing."""
+
+APART = 0.1
+"""Distance between most letters of a line, in sizes of them, from which its words are written with letters set apart."""
+
+MIN_GAPS = 5
+"""Gaps of a line that tell, at least."""
 
 OVERPRINT = 0.15
 """Distance of a letter from the same one, in sizes of it, within which it is printed over it."""
@@ -36,7 +42,7 @@ def upright_pages(page: Any) -> Iterator[tuple[Any, int]]:
     """Yield a page for each direction in which text runs: turned upright by so many quarters, and with this text alone."""
     for turn in dict.fromkeys(map(_turn, page.chars)) or [0]:
         view = _turned(page, turn) if turn else page
-        letters = _once(_straight(letter, view) for letter in view.chars if not _turn(letter))
+        letters = _together(_once(_straight(letter, view) for letter in view.chars if not _turn(letter)))
         view.objects["char"] = letters if turn else _with_fields(view, letters)
         yield view, turn
 
@@ -67,6 +73,18 @@ def _straight(letter: _Letter, page: Any) -> _Letter:
     x0 = middle + (across * a - down * b) / length - width / 2
     top = centre + (across * b + down * a) / length - size / 2
     return {**letter, "size": size, "x0": x0, "x1": x0 + width, "top": top, "bottom": top + size}
+
+
+def _together(letters: Iterable[_Letter]) -> list[_Letter]:
+    """Widen letters that are set apart, as those of a title, so that they are words; a space is wider than these gaps."""
+    kept: list[_Letter] = []
+    for _, line in groupby(letters, key=lambda letter: (round(letter["bottom"], 1), letter["size"])):
+        row = list(line)
+        gaps = [(after["x0"] - one["x1"]) / (one["size"] or 1) for one, after in pairwise(row)]
+        apart = median(gaps) if len(gaps) >= MIN_GAPS else 0.0
+        is_apart = apart >= APART and any(letter["text"] == " " for letter in row)
+        kept += [{**letter, "x1": letter["x1"] + apart * letter["size"]} for letter in row] if is_apart else row
+    return kept
 
 
 def _once(letters: Iterable[_Letter]) -> list[_Letter]:

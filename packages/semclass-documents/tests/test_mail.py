@@ -75,6 +75,9 @@ def test_answers_between_and_below_quotes_are_kept():
         "From: Holm\nTo: Sund\nCc: none\nThe ferry leaves at noon.",
         "The confidentiality notice on page 4 must be signed",
         "Confidentiality notice: sign page 4 by Friday.",
+        "Send the confidential plan to the intended recipient only, and delete the draft.",
+        "From: 9:00\nTo: 11:00\nDate: 4 May 2026\nSubject: Knots\n\nSign up by Friday.",
+        "From: Holm\nTo: Sund\nDate: 4 May\nSubject: Ferry\n\nSign up by Friday.",
         "Please consider the environment before printing 500 maps.",
         "Sent from my office were three parcels, and none of them came.",
         "Paint the hull.\n--\nReplace the engine of the boat.\n--\nSail to Holm.",
@@ -141,11 +144,14 @@ def test_latin_1_of_mail_is_windows_1252(tmp_path):
 
 def test_a_line_that_begins_with_from_separates_no_messages(tmp_path):
     (tmp_path / "a.mbox").write_bytes(
-        b"From a@x.org Mon Nov  3 10:12:00 2025\nSubject: Ferry\n\nIt snows.\n\nFrom now on the ferry leaves at 9:00.\n\n"
+        b"From a@x.org Mon Nov  3 10:12:00 2025\nSubject: Ferry\n\nSnow.\n\nFrom now, Sat at 9:00 in 2025, it leaves.\n\n"
         b"From - Tue Nov 04 10:12:00 2025\nSubject: Kiosk\n\nIt opens at noon.\n"
     )
     first, second = read_passages(tmp_path / "a.mbox")
-    assert (first.text.split("\n")[-1], first.metadata["message"]) == ("From now on the ferry leaves at 9:00.", 1)
+    assert (first.text.split("\n")[-1], first.metadata["message"]) == (
+        "From now, Sat at 9:00 in 2025, it leaves.",
+        1,
+    )
     assert (second.text, second.metadata["message"]) == ("It opens at noon.", 2)
 
 

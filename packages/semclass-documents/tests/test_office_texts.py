@@ -77,6 +77,8 @@ def test_content_controls_are_read_at_every_level(tmp_path):
 def test_text_boxes_stand_once_and_apart(tmp_path):
     text = read(tmp_path, paragraph(run("The harbour"), box("Swans bite.", "Feed them."), run(" is open.")))
     assert text == "The harbour is open.\n\nSwans bite.\n\nFeed them."
+    drawn = box("Swans bite.").partition("<mc:Fallback>")[0] + "</mc:AlternateContent></w:r>"
+    assert read(tmp_path, paragraph(run("The harbour"), drawn)) == "The harbour\n\nSwans bite."
 
 
 def test_changes_are_read_as_accepted(tmp_path):

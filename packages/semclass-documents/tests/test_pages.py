@@ -30,6 +30,7 @@ def texts(folder, page):
         "<form><h1>A</h1><div><p>The ferry leaves.</div><p>The kiosk opens.<button>Send</button></form>",
         "<title>A</title><p>The ferry leaves.<h1>A</h1><p>The kiosk opens.",
         "<div><p>The ferry leaves.</div><h1>A</h1><p>The kiosk opens.",
+        "<h2>Now</h2><table><tr><td>The ferry leaves.</table><h1>A</h1><p>The kiosk opens.",
     ],
 )
 def test_all_main_parts_of_a_page_are_read(tmp_path, page):
@@ -49,8 +50,11 @@ def test_menus_above_the_title_are_left_out(tmp_path):
         "<h3><button><span>How long?</span></button></h3><div>Three nights.</div>",
         "<button><h3>How long?</h3></button><div>Three nights.</div>",
         "<button class=accordion>How long?</button><div>Three nights.</div>",
+        "<button data-bs-toggle=collapse data-bs-target=#p>How long?</button><div id=p>Three nights.</div>",
+        "<div><button aria-controls=p>How long?</button></div><div id=p>Three nights.</div>",
         "<button aria-expanded=false aria-controls=p>How long?</button><div id=p hidden>Three nights.</div>",
         "<h3><button aria-expanded=false>How long?</button></h3><div hidden>Three nights.</div>",
+        "<h3><button aria-controls=p>How long?</button></h3><div id=p aria-hidden=true>Three nights.</div>",
         "<details><summary>How long?</summary>Three nights.</details>",
         "<dl><dt><button>How long?</button></dt><dd>Three nights.</dl>",
     ],

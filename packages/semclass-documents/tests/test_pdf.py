@@ -45,6 +45,10 @@ def test_letters_that_lean_are_words(tmp_path, lean):
     assert texts(tmp_path, apart) == [WORDS[0]]
 
 
+def test_letters_set_apart_are_words(tmp_path):
+    assert texts(tmp_path, f"BT /F 10 Tf 3 Tc 100 700 Td ({WORDS[0]}) Tj ET ") == [WORDS[0]]
+
+
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_rotated_pages_are_read_in_their_order(tmp_path, rotation):
     pages = [turned(degrees, 300, 400) for degrees in (rotation, 0)]
