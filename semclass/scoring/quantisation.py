@@ -84,8 +84,8 @@ class Codebooks:
 
     def usual(self, pieces: npt.NDArray[Any]) -> FloatArray:
         """The usual vectors of some word pieces, float32 (n, dim)."""
-        rows = np.minimum(pieces, len(self.pieces) - 1)
-        return np.asarray(self.pieces[rows].astype(np.float32) / SCALE)
+        found = self.pieces.take(pieces, axis=0, mode="clip")
+        return np.divide(found, np.float32(SCALE), dtype=np.float32)
 
     def encode(self, vectors: FloatArray, pieces: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """Codes of the vectors (n, dim) of tokens with these word pieces, uint8 (n, parts)."""
@@ -93,7 +93,9 @@ class Codebooks:
 
     def decode(self, codes: npt.NDArray[Any], pieces: npt.NDArray[Any]) -> FloatArray:
         """Vectors (n, dim) again, of unit length only nearly."""
-        return self.usual(pieces) + self.rest.decode(codes)
+        vectors = self.usual(pieces)
+        vectors += self.rest.decode(codes)
+        return vectors
 
 
 def to_quarter_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArray]:
