@@ -69,13 +69,14 @@ class SparseHead:
         if not len(windows.owners):
             return no_sparse(len(pieces))
         read = windows.pieces(pieces)
-        rows, terms, weights = [], [], []
-        for batch in batches_by_length(windows.lengths, BATCH):
-            term, weight = self._run(read.take(np.asarray(batch)))
-            rows.append(np.repeat(windows.owners[np.asarray(batch)], MAX_TERMS))
-            terms.append(term.ravel())
-            weights.append(weight.ravel())
-        return _heaviest(np.concatenate(rows), np.concatenate(terms), np.concatenate(weights), len(pieces))
+        terms = np.zeros((len(read), MAX_TERMS), np.int64)
+        weights = np.zeros((len(read), MAX_TERMS), np.float32)
+        for batch in map(np.asarray, batches_by_length(windows.lengths, BATCH)):
+            terms[batch], weights[batch] = self._run(read.take(batch))
+        there, owners = weights > 0, windows.owners
+        if len(owners) > len(pieces):  # some are longer than a window
+            return _heaviest(np.repeat(owners, there.sum(axis=1)), terms[there], weights[there], len(pieces))
+        return Ragged(np.array([terms[there], weights[there]], np.float32).T, offsets_of(there.sum(axis=1)))
 
     def _run(self, pieces: Ragged) -> tuple[IntArray, npt.NDArray[np.float32]]:
         """Heaviest terms of some windows, and their weights, (n, MAX_TERMS) each."""
@@ -96,8 +97,6 @@ class SparseHead:
 
 def _heaviest(rows: IntArray, terms: IntArray, weights: FloatArray, n: int) -> Ragged:
     """Keep the heaviest terms of each row; of a term that comes twice, the larger weight."""
-    there = weights > 0
-    rows, terms, weights = rows[there], terms[there], weights[there]
     order = np.lexsort((-weights, terms, rows))
     rows, terms, weights = rows[order], terms[order], weights[order]
     first = np.append(True, (rows[1:] != rows[:-1]) | (terms[1:] != terms[:-1]))[: len(rows)]

@@ -242,7 +242,8 @@ def _fused(
     signals = {"dense": dense, "bm25": lexical, "sparse": np.zeros(len(rows))}
     if scoring.weights.get("sparse"):
         signals["sparse"] = sparse_scores(index, query, rows)
-    return signals, scoring.parts(signals, index.statistics, index.terms_of(query), depth)
+    terms = index.terms_of(query) if scoring.coverage else np.zeros(0, np.uint32)
+    return signals, scoring.parts(signals, index.statistics, terms, depth)
 
 
 def _pooled(scoring: Scoring, listed: Signals, depth: int) -> IntArray:
