@@ -8,7 +8,6 @@ that. So at every moment, also after a crash or a loss of power, the folder hold
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -220,8 +219,7 @@ def install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
     """Join segments into one within `folder`, written in `place` and flushed; no manifest names it yet."""
     made = place / uuid.uuid4().hex
     files = segment.write(parts, made, final=True)
-    # the same passages have the same name
-    name = segment.PREFIX + hashlib.sha256(artifacts.dump_json(files)).hexdigest()[:16]
+    name = segment.name_of(files)
     try:
         artifacts.check_files(folder / name, files, REMEDY)  # what has this name is the same to the last bit
     except ArtifactError:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_texts
 from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, IntArray, Passage, Ragged, chained
@@ -29,7 +28,6 @@ from semclass.index.candidates import Candidates, Evidence, Query, Scoring, deco
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
     IndexConfig,
-    check_types,
     chunks,
     encode_evidence,
     language_for,
@@ -51,6 +49,9 @@ MAX_VALUES = 50
 
 PLACES = frozenset(("start", "end", "page", "paragraph", "window", "section", "heading", "headings", "table"))
 """Fields that tell where a passage stands in its document."""
+
+EVIDENCE = ("sentences", "provides", "tokens", "pieces")
+"""Arrays of a segment that re-ranking reads."""
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -151,11 +152,6 @@ class PassageIndex(Header):
             result[there] = first + rows[there]
         return result
 
-    def by_ids(self, ids: Sequence[str]) -> list[Passage]:
-        """Return passages in the order of `ids`, without unknown ids."""
-        rows = self.find(check_texts(ids, "ids"))
-        return self.passages(rows[rows >= 0])
-
     @property
     def fields(self) -> set[str]:
         """Names of the metadata fields, as filters use them."""
@@ -195,21 +191,16 @@ class PassageIndex(Header):
         """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""
         if self.small:
             return encode_evidence(passage_encoder, self.passages(rows))
-        stored = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
+        stored = {name: self._take(name, rows) for name in EVIDENCE}
         if int(stored["pieces"].values.max(initial=0)) >= len(passage_encoder.classifier.encoder.is_term):
             raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
         return decode(stored, passage_encoder.codebooks if self.codebooks else None)
 
-    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
-        for segment in self.segments:
-            rows = {name: getattr(segment, name) for name in ("sentences", "provides", "tokens", "pieces")}
-            types = types_of({name: array for name, array in rows.items() if len(array.values)})
-            check_types(types, passage_encoder, small=self.small)
-
-    def sparse_scores(self, query: Query, rows: IntArray) -> DoubleArray:
-        """Return the scores of some rows by learnt words, float64 of shape (m,)."""
-        return candidates.sparse_scores(self, query, rows)
+    @property
+    def types(self) -> dict[str, tuple[str, list[int]]]:
+        """Types of the arrays that re-ranking reads, and shapes of their items, which are those of all segments."""
+        rows = {name: getattr(part, name) for part in self.segments for name in EVIDENCE}
+        return types_of({name: array for name, array in rows.items() if len(array.values)})
 
     def terms_of(self, query: Query) -> npt.NDArray[np.uint32]:
         """Return the terms of a question for BM25, uint32."""

@@ -23,7 +23,7 @@ from semclass.encoders.words import terms_of
 from semclass.heads.sparse import unpack
 from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
-from semclass.index.encode_rows import check_types, line_of, records_of, segment_of, types_of
+from semclass.index.encode_rows import line_of, records_of, segment_of, types_of
 from semclass.index.filters import Filter
 from semclass.index.manifest import Header
 from semclass.index.passage_encoder import PassageEncoder
@@ -149,10 +149,6 @@ class RemoteIndex(Header):
         """Return the same index with other statistics: terms, rising, and in how many of the passages each is."""
         counted = Statistics.of(passages, self.statistics.average, terms.astype(np.uint32), frequencies)
         return replace(self, statistics=counted)
-
-    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Refuse models whose arrays differ from those of the rows, even if their fingerprints are the same."""
-        check_types(self.types, passage_encoder, small=self.small)
 
     def candidates(
         self,

@@ -18,7 +18,7 @@ from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.candidates import Candidates, Query, make_hits
-from semclass.index.encode_rows import check_models
+from semclass.index.encode_rows import check_models, check_types
 from semclass.index.passage_index import PassageIndex
 from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
@@ -60,7 +60,7 @@ class HybridRetriever:
     def __post_init__(self) -> None:
         """Refuse models that did not build the index."""
         check_models(self.index, self.models.passage_encoder, "the index")
-        self.index.check_passage_encoder(self.models.passage_encoder)
+        check_types(self.index.types, self.models.passage_encoder, small=self.index.small)
 
     @classmethod
     def load(

@@ -89,7 +89,7 @@ def exhaustive(index: Searched, query: Query, n: int, scoring: Scoring, allowed:
         own = pool({scoring.alone: listed[scoring.alone]}, depth) if scoring.alone else []
         there = own if len(own) == depth or scoring.alone == "bm25" else pool(listed, depth)
         rows, dense, lexical = rows[there], dense[there], lexical[there]
-    signals = {"dense": dense, "bm25": lexical, "sparse": index.sparse_scores(query, rows)}
+    signals = {"dense": dense, "bm25": lexical, "sparse": candidates.sparse_scores(index, query, rows)}
     score = sum(scoring.parts(signals, index.statistics, index.terms_of(query), depth).values())
     best = top_k(score, n)
     return rows[best], score[best]

@@ -87,7 +87,7 @@ def refused(folder, models):
         ):
             retriever.search("Who designed the lighthouse?", **options)
         index.passages(index.rows)
-        index.by_ids(["lighthouse-3", "museum-2"])
+        index.passages(index.find(["lighthouse-3", "museum-2"]))
     except ArtifactError:
         return True
     return False

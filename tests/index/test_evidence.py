@@ -7,6 +7,7 @@ import pytest
 from world import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
 from semclass import ArtifactError, PassageIndex
+from semclass.index.encode_rows import check_types
 from semclass.scoring.quantisation import SCALE_BYTES
 
 PROVIDING = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
@@ -25,7 +26,7 @@ def test_each_form_gives_what_each_sentence_provides(tmp_path, encoder, small):
     texts = passages(*range(5), text=TWO)
     PassageIndex.build(texts, passage_encoder=encoder, small=small).save(tmp_path / "index")
     index = PassageIndex.load(tmp_path / "index")
-    index.check_passage_encoder(encoder)
+    check_types(index.types, encoder, small=small)
     found, wanted = index.evidence(ROWS, encoder), provided(encoder, texts)
     coded = encoder.codebooks is not None  # a small index encodes again, as precise as an index stores
     assert found.provides.lengths().tolist() == found.sentences.lengths().tolist() == [2, 2]
@@ -48,4 +49,4 @@ def test_a_scale_without_numbers_is_refused(scale):
 def test_an_index_of_other_columns_is_refused():
     index = PassageIndex.build(passages(1), passage_encoder=FAKE)
     with pytest.raises(ArtifactError, match="provides of the index are"):
-        index.check_passage_encoder(EXACT)
+        check_types(index.types, EXACT, small=False)
