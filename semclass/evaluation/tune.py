@@ -118,7 +118,7 @@ def tune(
     there = {name: index.find(list(dataset.relevance[name])).max() >= 0 for name in dataset.questions}
     names = [name for name, found in there.items() if found]
     fold = fold_of(len(names), folds, seed)
-    weights, searches = dict(retriever.untuned().weights), list[WeightSearch]()
+    weights, searches = dict(retriever.models.weights), list[WeightSearch]()
     for name in tunable(method.name):
         columns = []
         for weight in [*GRIDS[name].tolist(), weights[name]]:

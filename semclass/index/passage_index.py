@@ -310,29 +310,27 @@ class PassageIndex(Header):
         only passages that match count.
         """
         skipped = PLACES | {name + PROBABILITY for name in self.heads}
-        allowed = None if where is None else self.mask(where)
-        facets = []
+        present, facets = self.mask(), []
+        allowed = self.mask(where)
         for name in sorted(self.fields - skipped):
-            counts = self._counts(name)
+            counts = self._counts(name, present)
             if 1 < len(counts) <= MAX_VALUES and (name in self.heads or 2 * len(counts) <= sum(counts.values())):
-                here = counts if allowed is None else self._counts(name, allowed)
+                here = counts if where is None else self._counts(name, allowed)
                 order = sorted(counts.items(), key=lambda item: (-item[1], str(item[0][1])))
                 facets.append(Facet(name, name in self.heads, [(value[1], here[value]) for value, _ in order]))
         return sorted(facets, key=lambda facet: (not facet.head, len(facet.values)))
 
-    def _counts(self, field: str, allowed: BoolArray | None = None) -> Counter[tuple[bool, Scalar]]:
+    def _counts(self, field: str, allowed: BoolArray) -> Counter[tuple[bool, Scalar]]:
         """Count the values of a field, each with whether it is a boolean, as 1 is equal to True in Python."""
         counts: Counter[tuple[bool, Scalar]] = Counter()
-        for part, start in zip(self.parts, self.starts, strict=False):
-            if (column := part.segment.columns.fields.get(field)) is None:
+        for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
+            if (column := segment.columns.fields.get(field)) is None:
                 continue
             if len(column.values) > MAX_VALUES:
                 return Counter()
-            codes = column.codes
-            keep = part.keep if allowed is None else allowed[start : start + len(part.segment)]
-            if keep is not None:
-                codes = codes[keep[column.rows] if len(column.rows) else keep]
-            for code in np.flatnonzero(numbers := np.bincount(codes)).tolist():
+            here = allowed[start : start + len(segment)]
+            numbers = np.bincount(column.codes[here[column.rows] if len(column.rows) else here])
+            for code in np.flatnonzero(numbers).tolist():
                 if code >= FALSE:
                     counts[code < FIRST_CODE, column.value(code)] += int(numbers[code])
         return counts

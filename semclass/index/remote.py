@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError, InputError
+from semclass.core.errors import ArtifactError
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
 from semclass.encoders.words import terms_of
 from semclass.heads.sparse import unpack
@@ -177,11 +177,6 @@ class RemoteIndex(Header):
         index = PassageIndex(**self.header(), parts=(Part(segment),))
         vars(index)["statistics"] = self.statistics
         return index
-
-    def passages(self, rows: IntArray) -> list[Passage]:
-        """Refuse: the candidates of a search come with their passages."""
-        kind = type(self).__name__
-        raise InputError(f"this needs an index in a folder, and a {kind} returns passages of a search only")
 
     def _unpacked(self, rows: Sequence[bytes]) -> dict[str, Ragged]:
         heads = np.frombuffer(b"".join(row[:_HEAD].ljust(_HEAD, b"\xff") for row in rows), "<u4")

@@ -154,10 +154,6 @@ class HybridRetriever:
             )
         return self.index
 
-    def untuned(self) -> HybridRetriever:
-        """A copy without the tuned weights of the index. It needs a local index."""
-        return replace(self, index=replace(self.local_index, tuned={}))
-
     def refresh(self) -> HybridRetriever:
         """Return a retriever over the current state of the index folder, with the same models."""
         newer = self.local_index.refresh()
@@ -263,7 +259,7 @@ class HybridRetriever:
     def _passages(self, found: Candidates, places: IntArray) -> Sequence[Passage]:
         """Return the passages at some places of candidates."""
         if found.passages is None:
-            return self.index.passages(found.rows[places])
+            return self.local_index.passages(found.rows[places])
         return [found.passages[place] for place in places.tolist()]
 
     def _idf(self, query: Query) -> FloatArray:

@@ -109,7 +109,7 @@ def test_stored_weights_are_the_defaults_until_they_are_removed(retriever, folde
     tuned = HybridRetriever(PassageIndex.load(folder), models)
     explicit = retriever.search("Who drew it?", **options, weights={"bm25": 0.03, "entailment": 2.5})
     assert tuned.search("Who drew it?", **options) == explicit
-    assert tuned.untuned().weights == before
+    assert tuned.models.weights == before
     store(folder, weights=None, found_on=None)
     assert weights() == before
 

@@ -129,5 +129,3 @@ def test_work_on_every_passage_needs_an_index_in_a_folder(index, models):
     retriever = HybridRetriever(remote(index), models)
     with pytest.raises(InputError, match="needs every passage, and a ListIndex returns only the best"):
         retriever.local_index  # noqa: B018 - a property
-    with pytest.raises(InputError, match="needs an index in a folder"):
-        retriever.index.passages(np.array([0]))
