@@ -24,8 +24,7 @@ from section_sets import CONFIRM, CONFIRM_QA, read_domain, read_groups
 from semclass import HybridRetriever, Models, Reranker, SearchResult
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import per_question
-from semclass.ranking.methods import DEFAULT
-from semclass.ranking.statements import CERTAINTIES
+from semclass.ranking.methods import CERTAINTIES, DEFAULT
 
 SETS = {
     "handbook": "handbooks of organisations",

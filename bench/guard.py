@@ -41,7 +41,7 @@ from semclass.evaluation.measure import DEPTH, per_question
 from semclass.heads.head import Head
 from semclass.heads.texts import open_encoder
 from semclass.ranking.methods import METHODS
-from semclass.ranking.statements import MIN_ENGLISH, LanguageTest
+from semclass.ranking.models import MIN_ENGLISH, LanguageTest
 from semclass.scoring.numerics import unit
 
 HERE = Path(__file__).parent

@@ -33,8 +33,7 @@ from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import Hit, HybridRetriever, Models, Passage, Reranker
 from semclass.documents.readers import read_passages
-from semclass.ranking.methods import DEFAULT
-from semclass.ranking.statements import CERTAINTIES
+from semclass.ranking.methods import CERTAINTIES, DEFAULT
 
 QUESTIONS = Path(__file__).parent / "questions"
 LARGEST = 1000  # passages of the largest index

@@ -22,7 +22,7 @@ from command import filled_card, make_parser, npy_bytes, run, save_artifact, sec
 from datasets_io import read_jsonl, squad_train, topic_rows
 from semclass.core.types import Ragged
 from semclass.heads.texts import open_encoder
-from semclass.ranking.statements import FOLDER, MIN_ENGLISH, UNITS
+from semclass.ranking.models import FOLDER, MIN_ENGLISH, UNITS
 
 MOST = 3000  # texts of a kind
 RARE = 3e-6  # added to frequencies: what is seen in neither is as frequent in both

@@ -327,7 +327,7 @@ class SearchResult(Sequence[Hit]):
         question. After rewriting, it holds the rewritten questions, one per line.
     certainty
         How certain ``default`` is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
-        ``semclass/ranking/statements.py``. None with other methods, and for fewer than two passages.
+        ``semclass/ranking/methods.py``. None with other methods, and for fewer than two passages.
     answerable
         Probability that the passages answer the question at all: that the first hit of ``default`` does, by the
         entailment head. 0 if there is no passage. None with methods other than ``default``.

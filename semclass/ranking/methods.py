@@ -1,4 +1,7 @@
-"""The methods of ranking, by name: objects that say what they read, how passages are found, and how they are ordered."""
+"""The methods of ranking, by name: objects that say what they read, how passages are found, and how they are ordered.
+
+The default also says how certain its first hit is, and how probable it is that a passage answers.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
+import numpy as np
+
+from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.heads.head import log_odds
 from semclass.index.candidates import Candidates, Query, Scoring, sum_of, summed
 from semclass.ranking.evidence import evidence_of
-from semclass.ranking.models import Models, Needs, Weights
-from semclass.ranking.statements import OTHER, answerable, by_words, certainty, standing
+from semclass.ranking.features import COLUMN
+from semclass.ranking.models import OTHER, Models, Needs, Weights
 from semclass.ranking.thesis import THESIS
+from semclass.scoring.fusion import fused
 
 COVERAGE = "coverage"
 """Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
@@ -21,6 +29,33 @@ the weight is smaller in proportion. Models of several languages set it; the def
 
 DEFAULT = "default"
 """Default method of a search, chosen by ``python -m bench retrieval``, with each set left out in turn."""
+
+BY_WORDS: Mapping[str, float] = {"alpha": 0.15, "sparse": 0.0}
+"""Weights of the convex fusion of passages in other languages, whose vectors and learnt words say little."""
+
+NEIGHBOURS_BY_WORDS = 0.5
+"""Weight of the pair feature ``neighbours`` in other languages, by ``python -m bench languages``."""
+
+CERTAINTIES = ("strong", "likely", "weak")
+"""The words. A ``"strong"`` first hit is right in at least 85 %, a ``"likely"`` one more often than not, and a
+``"weak"`` one is no better than the next hit, or not about the question.
+"""
+
+CERTAINTY_DEPTH = 10  #: number of first places among which another passage may give more of the requested answer
+MAX_BEHIND = 2.0  #: how much more of it, in log-odds, another passage may give if the first hit is to be strong
+
+BOUNDS: Mapping[str, float] = {"strong": 0.3, "likely": 0.15, "near": 0.45, "relevance": 0.04}
+"""Least values from which a word holds: the least at which the sentence on `CERTAINTIES` is true of manuals, too.
+
+``strong`` and ``likely`` bound the lead; ``python -m bench carry`` shows how often each word is right. A first passage
+below both ``near`` and ``relevance`` is not about the question.
+"""
+
+LEAD_WEIGHT = 2.0
+"""Weight of the lead in the log-odds of ``answerable``. Beyond 2 the gain is small: ``bench/results/abstain.md``.
+"""
+
+_MIN_PROBABILITY = 1e-6  # how near to 0 and 1 a probability may come for log-odds
 
 
 class Method(Protocol):
@@ -127,6 +162,59 @@ class ByEvidence:
             word = certainty(standing(ranked.places, score, candidates.dense, relevance, features))
         probability = answerable(ranked.places, score, relevance)
         return replace(ranked, certainty=word, answerable=probability, language=language)
+
+
+def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
+    """Fuse candidates again, with more weight on BM25, and add the evidence."""
+    weights = {"dense": BY_WORDS["alpha"], "bm25": 1 - BY_WORDS["alpha"]}
+    parts = fused({"dense": candidates.dense, "bm25": candidates.bm25}, "convex", weights).parts
+    fused_again = replace(candidates, score=sum_of(parts), parts=parts, language=OTHER)
+    return summed(
+        fused_again, {"meaning": NEIGHBOURS_BY_WORDS * features[:, COLUMN["neighbours"]].astype(np.float64)}, {}
+    )
+
+
+def answerable(order: IntArray, score: DoubleArray, relevance: DoubleArray) -> float:
+    """Return the probability that one of n passages answers: that the first does, the more the further it leads.
+
+    The arguments are those of :func:`standing`. 0 if there is no passage.
+    """
+    if not len(order):
+        return 0.0
+    odds = log_odds(relevance[order[:1]], _MIN_PROBABILITY)[0]
+    return float(1 / (1 + np.exp(-odds - LEAD_WEIGHT * lead(order, score))))
+
+
+def lead(order: IntArray, score: DoubleArray) -> float:
+    """Return the score of the first passage minus the best score of the others; 0 for a single passage."""
+    return float(score[order[0]] - score[order[1:]].max()) if len(order) > 1 else 0.0
+
+
+def standing(
+    order: IntArray, score: DoubleArray, dense: DoubleArray, relevance: DoubleArray, features: FloatArray
+) -> dict[str, float]:
+    """Return the standing of the first of at least two passages, in `order`, best first.
+
+    ``lead`` is that of :func:`lead`; `score` has evidence of weight 1, so that its unit is the same for all weights of a
+    search. ``behind`` is how much more of the requested answer another of the first passages gives, in log-odds. ``near``
+    is its cosine with the question, ``relevance`` its probability of answering, from both texts alone.
+    """
+    first, others = order[0], order[1:CERTAINTY_DEPTH]
+    provided = features[:, COLUMN["provided"]]
+    return {
+        "lead": lead(order, score),
+        "behind": float(provided[others].max() - provided[first]),
+        "near": float(dense[first]),
+        "relevance": float(relevance[first]),
+    }
+
+
+def certainty(standing: Mapping[str, float], bounds: Mapping[str, float] = BOUNDS) -> str:
+    """Return one of `CERTAINTIES` for the first passage."""
+    ahead, far = standing["lead"], standing["near"] < bounds["near"]
+    if ahead < bounds["likely"] or (far and standing["relevance"] < bounds["relevance"]):
+        return "weak"
+    return "strong" if ahead >= bounds["strong"] and standing["behind"] <= MAX_BEHIND else "likely"
 
 
 CONVEX = Fusion("convex", Needs(sparse=True))

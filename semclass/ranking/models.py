@@ -1,4 +1,9 @@
-"""Loads the models that rank, all for the same encoder."""
+"""Loads the models that rank, all for the same encoder, among them a test for the language of passages.
+
+The test is naive Bayes: the mean over the best candidates of how much more frequent each word piece is in English, which
+the shipped models read, than in other languages. Passages decide, because a question may be too short, and because
+evidence finds the names in a question of another language better than fusion does.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.checks import check_weights
-from semclass.core.errors import ArtifactError, InputError
+from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.types import Encoder, FloatArray, Ragged, ragged
 from semclass.encoders.batching import warn_truncated
 from semclass.heads.head import Head
@@ -19,10 +24,9 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.query_focus import LAST, PIECES, load_generic, query_focus
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel
-from semclass.index.candidates import Query, no_rows
+from semclass.index.candidates import Candidates, Query, no_rows
 from semclass.index.passage_encoder import PassageEncoder, shipped_fingerprint
 from semclass.ranking.evidence import PairModel
-from semclass.ranking.statements import FOLDER, LanguageTest
 from semclass.scoring.fusion import ALPHA, ALPHA_OF_TWO, SPARSE_SHARE
 
 Weights: TypeAlias = Mapping[str, float]
@@ -32,10 +36,61 @@ CLASS_WEIGHT = 0.631  #: weight of the class match without a pair head, found on
 SHARES = ("alpha", "sparse", "coverage")  #: weights of fusion that are from 0 to 1
 MAX_CHARACTERS = LAST  #: most characters of a question that are read; a longer sentence is not real text
 
+FOLDER = "language"  #: folder of the table, and kind of its manifest
+UNITS = 16  #: the table holds int8 numbers: logarithms in units of 1 / UNITS
+ENGLISH, OTHER = "en", "other"
+LANGUAGE_DEPTH = 10  #: number of candidates that the test reads
+MIN_PIECES = 50  #: word pieces below which candidates say too little, because names outweigh the other words
+
+UNREAD = -4.0
+"""Mean of a question up to which it is in another language, whatever its candidates: most of its letters are unknown."""
+
+MIN_ENGLISH = -0.8
+"""Mean from which candidates are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one set
+of source code, and -0.7 if each passage has the foreign name of a hotel. They have -1.0 or less in 13 other languages,
+see ``training/train_language.py``.
+"""
+
 TRAIN_CLASSES = (
     "train both for this encoder with `python training/train_questions.py --data DATA --encoder ENCODER --out "
     "MODELS/questions` and `python training/train_passages.py --data DATA --encoder ENCODER --out MODELS/passages`"
 )
+
+
+class LanguageWarning(UserWarning):
+    """Passages are in a language that the models do not read."""
+
+
+@dataclass(frozen=True)
+class LanguageTest:
+    """Tells English from other languages by word pieces."""
+
+    logs: FloatArray  # how much more frequent each word piece is in English, natural logarithms, (vocabulary,)
+
+    @classmethod
+    def load(cls, folder: Path, encoder: Encoder) -> LanguageTest:
+        """Read the table of an encoder's word pieces."""
+        arrays = {"pieces.npy": (len(encoder.is_term),)}
+        artifact = artifacts.load_artifact(folder, FOLDER, encoder=encoder.fingerprint, arrays=arrays)
+        return cls((artifact.arrays["pieces.npy"] / UNITS).astype(np.float32))
+
+    def language(self, query: Query, candidates: Candidates) -> str:
+        """Return `ENGLISH` or `OTHER`, the language of the first candidates, or of a question that cannot be read."""
+        rows = candidates.evidence.pieces
+        pieces = rows.values[: rows.offsets[min(LANGUAGE_DEPTH, len(candidates))]]
+        tests = ((pieces, MIN_PIECES, MIN_ENGLISH), (query.terms, 1, UNREAD))
+        foreign = (len(some) >= least and float(self.logs[some].mean()) < limit for some, least, limit in tests)
+        return OTHER if any(foreign) else ENGLISH
+
+
+def warn_of_language() -> None:
+    """Warn that passages are in a language that the models do not read."""
+    warn(
+        LanguageWarning(
+            "the passages seem not to be in English, the language of these models; they are ranked by the words that they "
+            "share with the question, and less by their vectors"
+        )
+    )
 
 
 @dataclass(frozen=True)

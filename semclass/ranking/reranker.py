@@ -36,8 +36,7 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Part
 from semclass.ranking.explain import explain as explained
 from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, method_for
-from semclass.ranking.models import SHARES, Models
-from semclass.ranking.statements import LANGUAGE_DEPTH, OTHER, warn_of_language
+from semclass.ranking.models import LANGUAGE_DEPTH, OTHER, SHARES, Models, warn_of_language
 
 CACHE_MB = 64.0
 """Default megabytes of encoded texts that a reranker keeps."""

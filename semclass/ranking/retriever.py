@@ -24,11 +24,10 @@ from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
 from semclass.ranking.explain import explain, question_idf
-from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS, Method, method_for
-from semclass.ranking.models import SHARES, Models
+from semclass.ranking.methods import BY_WORDS, DEFAULT, METHODS, WEIGHTS, Method, method_for
+from semclass.ranking.models import OTHER, SHARES, Models, warn_of_language
 from semclass.ranking.options import SearchKeywords, SearchOptions
 from semclass.ranking.reranker import as_passages
-from semclass.ranking.statements import BY_WORDS, OTHER, warn_of_language
 from semclass.scoring.fusion import DEPTH
 from semclass.scoring.numerics import unit
 

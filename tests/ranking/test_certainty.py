@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from semclass import HybridRetriever, Reranker
-from semclass.ranking.statements import LEAD_WEIGHT, answerable, certainty
+from semclass.ranking.methods import LEAD_WEIGHT, answerable, certainty
 
 BOUNDS = {"strong": 0.5, "likely": 0.1, "near": 0.4, "relevance": 0.1}
 TOWN = (

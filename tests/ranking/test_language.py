@@ -10,7 +10,7 @@ import pytest
 from world import MODELS, FakeEncoder
 
 from semclass import ArtifactError, EncoderMismatchError, HybridRetriever, Passage, Reranker
-from semclass.ranking.statements import LanguageTest, LanguageWarning
+from semclass.ranking.models import LanguageTest, LanguageWarning
 
 GERMAN = [
     Passage("fahrplan", "Die Fähre verlässt den Hafen im Sommer viermal am Tag; die Überfahrt dauert 35 Minuten."),
