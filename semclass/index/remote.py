@@ -166,6 +166,7 @@ class RemoteIndex(Header):
         rows = list(self.find(Wanted(vector, terms, max(n, fusion.DEPTH), condition)))
         rows.sort(key=lambda row: row[0].id)  # of equal scores, the first id is first
         index = self._local([passage for passage, _ in rows], self._unpacked([packed for _, packed in rows]))
+        scoring = replace(scoring, around=0.0)  # which passages are side by side is not known
         best = index.candidates(query, n, scoring, passage_encoder=passage_encoder)
         return replace(best, passages=tuple(rows[row][0] for row in best.rows))
 

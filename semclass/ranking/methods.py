@@ -13,7 +13,7 @@ import numpy as np
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.head import log_odds
-from semclass.index.candidates import Candidates, Query, Scoring, sum_of, summed
+from semclass.index.candidates import AROUND, Candidates, Query, Scoring, sum_of, summed
 from semclass.ranking.evidence import evidence_of
 from semclass.ranking.features import COLUMN
 from semclass.ranking.models import OTHER, Models, Needs, Weights
@@ -116,7 +116,7 @@ class Fusion:
             return Scoring({"dense": 0.0, "bm25": 0.0, self.alone: 1.0}, "convex")
         words, learnt = 1 - weights["alpha"], weights["sparse"]
         shares = {"dense": weights["alpha"], "bm25": words * (1 - learnt), "sparse": words * learnt}
-        return Scoring(shares, "convex", weights.get(COVERAGE, 0.0))
+        return Scoring(shares, "convex", weights.get(COVERAGE, 0.0), AROUND)
 
     def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
         """Keep the order."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from semclass.core.types import Ragged, ragged
 from semclass.heads import sparse
 from semclass.index import candidates
-from semclass.index.candidates import Query, Scoring, find
+from semclass.index.candidates import NEAR, Query, Scoring, find, largest_nearby
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Part as IndexPart
 from semclass.scoring import dense
@@ -156,3 +156,10 @@ def test_for_bm25_alone_few_passages_are_compared(monkeypatch, parts):
     rows = find(index, query, 10, scoring)[0]
     assert sum(compared) == candidates.DEPTH
     np.testing.assert_array_equal(rows, exhaustive(index, query, 10, scoring)[0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.floats(0, 9)), unique_by=lambda pair: pair[0]).map(sorted))
+def test_the_largest_score_nearby_is_that_of_all_pairs(pairs):
+    places, scores = np.array([place for place, _ in pairs], np.int64), np.array([score for _, score in pairs])
+    wanted = [max(score for place, score in pairs if abs(place - here) <= NEAR) for here, _ in pairs]
+    np.testing.assert_array_equal(largest_nearby(places, scores), wanted)

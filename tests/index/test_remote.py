@@ -19,6 +19,12 @@ from semclass.ranking.models import read_questions
 QUESTIONS = ["Who designed the lighthouse?", "When was the museum opened?", "Why do ferries stay in port?", "?!?"]
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Score the words of a passage alone: another engine does not know which passages are side by side."""
+    monkeypatch.setattr("semclass.ranking.methods.AROUND", 0.0)
+
+
 @dataclass(frozen=True)
 class ListIndex(RemoteIndex):
     """Rows in a list."""

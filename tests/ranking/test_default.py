@@ -54,3 +54,14 @@ def test_a_code_that_a_passage_holds_whole_decides(models):
     passages = [f"Fixed in {version}." for version in ("1.3.2", "1.2.3", "3.2.1")]
     assert HybridRetriever.from_passages(passages, models=models).search("version 1.2.3")[0].text == passages[1]
     assert Reranker(models).rerank("version 1.2.3", passages)[0].text == passages[1]
+
+
+def test_words_of_the_passages_around_count(models):
+    asked, beside = "The red tower was built of granite.", "It has 74 metres, and a lift."
+    others = [f"Green hill number {number} is far away." for number in range(8)]
+
+    def words_of(passages):
+        hits = HybridRetriever.from_passages(passages, models=models).search(QUESTION, explain=True, method="convex")
+        return next(hit.explanation.parts["bm25"] for hit in hits if hit.text == beside)
+
+    assert words_of([asked, beside, *others]) > words_of([asked, *others, beside]) == 0

@@ -26,6 +26,12 @@ SERVER = "SEMCLASS_QDRANT_URL"
 QUESTIONS = ["Who designed the lighthouse?", "When was the museum opened?", "Why do ferries stay in port?", "?!?"]
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Score the words of a passage alone: another engine does not know which passages are side by side."""
+    monkeypatch.setattr("semclass.ranking.methods.AROUND", 0.0)
+
+
 @pytest.fixture(scope="module", params=["local", "server"])
 def client(request):
     """A client of each engine that there is."""
