@@ -257,7 +257,7 @@ def score(index: Searched, query: Query, rows: IntArray, scoring: Scoring) -> tu
 
 def largest_nearby(places: IntArray, scores: DoubleArray) -> DoubleArray:
     """Largest score of each of n passages and those at most `NEAR` places away, which ascend, (n,)."""
-    largest = scores.copy()
+    largest: DoubleArray = scores.copy()
     for step in range(1, NEAR + 1):
         near = places[step:] - places[:-step] <= NEAR
         np.maximum(largest[step:], scores[:-step], out=largest[step:], where=near)
