@@ -42,7 +42,7 @@ from semclass.heads.head import Head
 from semclass.heads.texts import open_encoder
 from semclass.ranking.methods import METHODS
 from semclass.ranking.models import MIN_ENGLISH, LanguageTest
-from semclass.scoring.numerics import unit
+from semclass.scoring.vectors import unit
 
 HERE = Path(__file__).parent
 RECORD = HERE / "guard.json"

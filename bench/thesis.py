@@ -22,7 +22,7 @@ from semclass.evaluation.measure import measure as evaluate_measure
 from semclass.ranking.methods import METHODS
 from semclass.ranking.retriever import HybridRetriever
 from semclass.ranking.thesis import class_match
-from semclass.scoring.numerics import top_k
+from semclass.scoring.vectors import top_k
 
 FOLDERS = {"squad4": "SQuAD dev, passages of 4 sentences", "pubmedqa": "PubMedQA, sections of abstracts"}
 """BEIR folders that are measured, and what they are."""

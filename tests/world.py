@@ -25,7 +25,7 @@ from semclass.documents.readers import read_passages
 from semclass.index.candidates import Scoring
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.ranking.models import read_questions
-from semclass.scoring.quantisation import Codebook, Codebooks
+from semclass.scoring.vectors import Codebook, Codebooks
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"

@@ -35,8 +35,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.scoring.numerics import unit
-from semclass.scoring.quantisation import CENTROIDS, SCALE, Codebook, Codebooks
+from semclass.scoring.vectors import CENTROIDS, SCALE, Codebook, Codebooks, unit
 
 Array = npt.NDArray[Any]
 

@@ -15,7 +15,7 @@ from semclass.index.passage_encoder import searchable
 from semclass.ranking.methods import METHODS
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever
-from semclass.scoring.numerics import top_k, unit
+from semclass.scoring.vectors import top_k, unit
 
 RUN_DEPTH = 100
 """Number of passages of a run. The passages that a method does not re-rank follow in their order before re-ranking."""

@@ -20,7 +20,7 @@ import numpy as np
 from semclass.core.types import Encoder
 from semclass.documents.sentences import MAX_SENTENCE_WORDS, sentence_spans
 from semclass.heads.head import Head
-from semclass.scoring.numerics import float_products, unit
+from semclass.scoring.vectors import float_products, unit
 
 SHORT = 25
 """A text of at most this number of words is read in full. Such a text holds little but its question, or is a heading

@@ -24,7 +24,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.entailment import QUESTION_VIEWS, SENTENCE_VIEWS, EntailmentClassifier
 from semclass.heads.head import decide, labelled
 from semclass.heads.texts import open_encoder
-from semclass.scoring.numerics import unit
+from semclass.scoring.vectors import unit
 
 ENTAILMENT = 0.03
 """Weight of the log-probability beside the cosine. Log-odds would need another weight for each kind of classes."""

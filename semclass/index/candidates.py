@@ -24,8 +24,7 @@ from semclass.index.segment import Segment
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics, attainable
 from semclass.scoring.fusion import DEPTH, SPARSE_TOP, fused, pool
-from semclass.scoring.numerics import nth_at_least, top_k, unit
-from semclass.scoring.quantisation import Codebooks, from_quarter_bytes, from_scaled_bytes
+from semclass.scoring.vectors import Codebooks, from_quarter_bytes, from_scaled_bytes, nth_at_least, top_k, unit
 
 EXHAUSTIVE_BELOW = 50_000
 """Passages of an index up to which all are scored."""

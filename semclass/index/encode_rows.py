@@ -41,13 +41,13 @@ from semclass.index.passage_encoder import (
 from semclass.index.segment import NOTHING, Segment, hashes_of
 from semclass.scoring.bm25 import count_terms
 from semclass.scoring.dense import shares_of
-from semclass.scoring.numerics import unit
-from semclass.scoring.quantisation import (
+from semclass.scoring.vectors import (
     COMPONENTS,
     SCALE,
     Codebooks,
     to_quarter_bytes,
     to_scaled_bytes,
+    unit,
 )
 
 CHUNK_PASSAGES = 64

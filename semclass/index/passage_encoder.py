@@ -20,7 +20,7 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.sparse import SparseHead, no_sparse
 from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
 from semclass.index.candidates import Evidence, no_rows
-from semclass.scoring.quantisation import Codebooks
+from semclass.scoring.vectors import Codebooks
 
 
 @dataclass(frozen=True)

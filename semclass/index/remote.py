@@ -32,8 +32,7 @@ from semclass.index.segment import NOTHING, Part, Segment
 from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT
-from semclass.scoring.numerics import unit
-from semclass.scoring.quantisation import from_quarter_bytes
+from semclass.scoring.vectors import from_quarter_bytes, unit
 
 _KIND, _PROTOCOL = "remote-index", 1
 _REMEDY = "store the index again"

@@ -21,7 +21,7 @@ from semclass.index import columns
 from semclass.index.manifest import Header
 from semclass.index.segment import REDUCED, ROWS, Segment
 from semclass.scoring.approximation import DIMENSIONS
-from semclass.scoring.quantisation import COMPONENTS
+from semclass.scoring.vectors import COMPONENTS
 
 TERMS_PER_BYTE = 32
 """Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""

@@ -16,7 +16,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.head import log_odds
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker
-from semclass.scoring.numerics import float_products, unit
+from semclass.scoring.vectors import float_products, unit
 
 MAX_SENTENCES = 5  #: default number of sentences
 READ_HITS = 5  #: number of first hits whose sentences are compared

@@ -17,7 +17,7 @@ from semclass.encoders.words import words as stem_words
 from semclass.index.candidates import Candidates, Query
 from semclass.index.remote import SearchIndex
 from semclass.ranking.models import Models
-from semclass.scoring.numerics import float_products
+from semclass.scoring.vectors import float_products
 
 MAX_WORDS = 12  #: most words of a question to show, those with the largest weights
 GENERAL_PASSAGES = 20

@@ -26,7 +26,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import FloatArray, IntArray, Ragged
 from semclass.encoders.words import WordTable, words_of
 from semclass.index.candidates import Candidates, Query
-from semclass.scoring.numerics import float_products, unit
+from semclass.scoring.vectors import float_products, unit
 
 FEATURES: Mapping[str, str] = {
     "dense": "cosine of the vectors",

@@ -29,7 +29,7 @@ from semclass.ranking.models import OTHER, SHARES, Models, warn_of_language
 from semclass.ranking.options import SearchKeywords, SearchOptions
 from semclass.ranking.reranker import as_passages
 from semclass.scoring.fusion import DEPTH
-from semclass.scoring.numerics import unit
+from semclass.scoring.vectors import unit
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing has it from Python 3.11 on

@@ -28,8 +28,7 @@ import onnxruntime
 from semclass.core.files import Files
 from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, offsets_of
-from semclass.scoring.numerics import half_byte_product_with, nth_at_least
-from semclass.scoring.quantisation import from_quarter_bytes
+from semclass.scoring.vectors import from_quarter_bytes, half_byte_product_with, nth_at_least
 
 REDUCED_FROM = 200_000
 """Sentences of a segment from which reduced vectors are stored."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from semclass.core.files import Files
 from semclass.core.types import FloatArray, IntArray, Ragged, offsets_of
-from semclass.scoring.numerics import is_most, nth_at_least, top_k
+from semclass.scoring.vectors import is_most, nth_at_least, top_k
 
 # postings
 

@@ -21,8 +21,16 @@ import onnxruntime
 from semclass.core.tools import Once
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
 from semclass.scoring.approximation import CLUSTERED_FROM, ApproximateScores, Reduced
-from semclass.scoring.numerics import SMALL_ZERO, int_products, is_most, nth_at_least, product_with, transposed, unit
-from semclass.scoring.quantisation import from_quarter_bytes
+from semclass.scoring.vectors import (
+    SMALL_ZERO,
+    from_quarter_bytes,
+    int_products,
+    is_most,
+    nth_at_least,
+    product_with,
+    transposed,
+    unit,
+)
 
 MEAN_WEIGHT = 0.5
 """Weight of the mean of a passage's sentences in its dense score. The rest is the weight of the best sentence.

@@ -18,7 +18,7 @@ import numpy as np
 from semclass.core.checks import check_choice, check_positive, check_weight
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, IntArray
-from semclass.scoring.numerics import top_k
+from semclass.scoring.vectors import top_k
 
 FUSIONS = ("linear", "convex", "rrf")
 """Ways to fuse scores, see :func:`fused`."""

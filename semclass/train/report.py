@@ -15,7 +15,7 @@ import numpy.typing as npt
 from semclass.core.artifacts import dump_json, dump_json_lines, write_atomic
 from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray
 from semclass.heads.head import decide
-from semclass.scoring.numerics import unit
+from semclass.scoring.vectors import unit
 from semclass.train.data import Targets, encode, shared_encoder
 from semclass.train.fitted import FittedHead, best_threshold, precision_thresholds, reliability
 

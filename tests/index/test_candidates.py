@@ -18,8 +18,7 @@ from semclass.scoring.approximation import reduce_vectors
 from semclass.scoring.bm25 import Postings, count_terms
 from semclass.scoring.dense import Vectors, shares_of
 from semclass.scoring.fusion import pool
-from semclass.scoring.numerics import top_k, unit
-from semclass.scoring.quantisation import to_quarter_bytes
+from semclass.scoring.vectors import to_quarter_bytes, top_k, unit
 
 DIM, VOCABULARY = 8, 20
 

@@ -8,7 +8,7 @@ from world import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
 from semclass import ArtifactError, PassageIndex
 from semclass.index.encode_rows import check_types
-from semclass.scoring.quantisation import SCALE_BYTES
+from semclass.scoring.vectors import SCALE_BYTES
 
 PROVIDING = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
 EXACT = passage_encoder_of(FakeEncoder(provided=8))

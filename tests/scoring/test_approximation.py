@@ -13,8 +13,7 @@ from semclass.core.types import Ragged, offsets_of
 from semclass.scoring import approximation
 from semclass.scoring.approximation import ApproximateScores, reduce_vectors
 from semclass.scoring.dense import Vectors, shares_of
-from semclass.scoring.numerics import unit
-from semclass.scoring.quantisation import from_quarter_bytes, to_quarter_bytes
+from semclass.scoring.vectors import from_quarter_bytes, to_quarter_bytes, unit
 
 DIM = 32
 QUESTION = unit(np.random.default_rng(9).normal(size=DIM).astype(np.float32))

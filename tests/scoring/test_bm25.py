@@ -12,7 +12,7 @@ from semclass.core.files import Files
 from semclass.core.types import Ragged, ragged
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Postings, count_deleted, count_terms, merge
-from semclass.scoring.numerics import top_k
+from semclass.scoring.vectors import top_k
 
 VOCABULARY = 50
 

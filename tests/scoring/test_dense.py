@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from semclass.core.types import Ragged, offsets_of
 from semclass.scoring import dense
 from semclass.scoring.dense import Vectors, digits_of, shares_of, value_of
-from semclass.scoring.numerics import unit
-from semclass.scoring.quantisation import from_quarter_bytes, to_quarter_bytes
+from semclass.scoring.vectors import from_quarter_bytes, to_quarter_bytes, unit
 
 DIM = 32
 

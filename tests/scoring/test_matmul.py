@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.scoring.numerics import float_products, half_byte_product_with, int_products, product_with, transposed
+from semclass.scoring.vectors import float_products, half_byte_product_with, int_products, product_with, transposed
 
 
 @pytest.mark.parametrize(("m", "n", "dim"), [(1, 1, 1), (3, 50, 7), (12, 1300, 384), (0, 4, 3), (4, 0, 3)])

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, EncoderMismatchError
-from semclass.scoring.quantisation import (
+from semclass.scoring.vectors import (
     CENTROIDS,
     SCALE,
     SCALE_BYTES,

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from semclass.ranking.thesis import class_match
-from semclass.scoring import numerics
-from semclass.scoring.numerics import top_k
+from semclass.scoring.vectors import nth_at_least, top_k
 
 
 @given(
@@ -22,7 +21,7 @@ def test_top_k_is_the_beginning_of_a_stable_sort(scores, k):
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 20))
 def test_a_number_that_the_nth_largest_is_not_below(values, n):
     scores = np.array(values, np.float32)
-    found = numerics.nth_at_least(scores, n)
+    found = nth_at_least(scores, n)
     assert np.count_nonzero(scores >= found) >= min(n, len(scores))
     assert found == -np.inf or found in scores
 

@@ -20,7 +20,7 @@ from semclass.documents.sentences import split_sentences
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.passages import PassageClassifier
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.scoring.numerics import unit
+from semclass.scoring.vectors import unit
 
 PASSAGES, QUESTIONS = 2500, 3000  # of a language at most
 WRONG = 6  # passages of a question that do not answer
