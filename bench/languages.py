@@ -231,16 +231,22 @@ def topics_table(found: Mapping[str, Any]) -> str:
 
 
 def howto_table(found: Mapping[str, Any], *, across: bool = False, whole: bool = False) -> str:
-    """Figures of the models for other languages beside those that ship; texts that the encoder learnt from have a star."""
+    """Figures of the models for other languages beside those that ship; texts that the encoder learnt from have a star.
+
+    The last row has the means of the others.
+    """
     ours, shipped = (found["languages"]["by_models"].get(name, {}) for name in (OTHERS, SHIPPED))
     learnt = found["languages"].get("learnt", ())
-    rows = []
+    rows, new = [], []
     for name, row in sorted(ours.items()):
         here = (name in ACROSS or f"{name}-translated" in ours, name.startswith("en-"))
         if name.endswith("-translated") or here != (across, whole):
             continue
-        cells = (f"{value:.3f}" for value in (shipped[name][DEFAULT], *map(row.__getitem__, SHOWN)))
-        rows.append((f"`{name}`{'*' * (name in ACROSS or f'{LANGUAGE}{name}' in learnt)}", *cells))
+        values, known = (shipped[name][DEFAULT], *map(row.__getitem__, SHOWN)), f"{LANGUAGE}{name}" in learnt
+        rows.append((f"`{name}`{'*' * (name in ACROSS or known)}", *(f"{value:.3f}" for value in values)))
+        new += [] if name in ACROSS or known else [values]
+    if new:
+        rows.append(("mean without *", *(f"{value:.3f}" for value in np.mean(new, axis=0))))
     return readme.markdown(("questions", "English models", *SHOWN), rows)
 
 
