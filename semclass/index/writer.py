@@ -60,6 +60,7 @@ from semclass.index.passage_encoder import (
     PassageEncoder,
     check_heads,
     fields_of,
+    has_text,
     labelled,
     labels_in,
     searchable,
@@ -127,7 +128,8 @@ def change_index(
     delete
         Ids of passages, or a filter over the metadata, see :mod:`semclass.index.filters`.
     existing
-        For an id in `add` that the index has: ``"refuse"`` the change, or ``"replace"`` the passage.
+        For an id in `add` that the index has: ``"refuse"`` the change, or ``"replace"`` the passage; without text it is
+        deleted.
     missing
         For an id in `delete` that the index does not have: ``"refuse"`` the change, or ``"ignore"`` the id.
     compact
@@ -150,9 +152,18 @@ def change_index(
     check_choice(missing, ("refuse", "ignore"), "missing")
     with open_change(folder, passage_encoder, progress=progress, workers=workers) as change:
         change.delete(delete, ignore_missing=missing == "ignore")
-        change.add(add, replaces=existing == "replace")
+        emptied = list[str]()
+        change.add(_noted(add, emptied) if existing == "replace" else add, replaces=existing == "replace")
+        change.delete(emptied, ignore_missing=True)
         change.commit(compact=compact)
     return change.report()
+
+
+def _noted(passages: Iterable[Passage], emptied: list[str]) -> Iterator[Passage]:
+    """Pass passages on, and note the ids of those without text, which replace theirs by nothing."""
+    for passage in passages:
+        emptied += [] if not isinstance(passage, Passage) or has_text(passage) else [passage.id]
+        yield passage
 
 
 def build_index(

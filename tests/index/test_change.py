@@ -54,7 +54,7 @@ def test_passages_without_text_are_told_and_left_out(index_folder, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "the boat"}\n{"text": " "}\n{"text": "", "title": "Boats"}\n')
     new = read_passages(tmp_path / "a.jsonl")
     with pytest.warns(SkippedWarning, match="'2' is left out"):
-        assert change(index_folder, add=new, existing="replace").passages == 20
+        assert change(index_folder, add=new, existing="replace").passages == 19
     with pytest.warns(SkippedWarning, match="'2' is left out"):
         assert len(build_index(tmp_path / "other", new, passage_encoder=FAKE)) == 2
     with pytest.warns(SkippedWarning, match="'2' is left out"):
