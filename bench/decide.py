@@ -211,11 +211,21 @@ TABLES = {"": users}
 READS = ("questions", "entailment", "labels", "cascade")
 
 
+class _Share(click.FloatRange):
+    """A share: 0.9 or 90%."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a percentage as the hundredth of its number."""
+        number = value.removesuffix("%") if isinstance(value, str) else value
+        hundred = 100 if number != value else 1
+        return super().convert(click.FLOAT(number, param, ctx) / hundred, param, ctx)
+
+
 @click.command(help=__doc__)
 @click.option("--labels", type=click.IntRange(0), prompt="Labelled texts at hand")
 @click.option("--classes", type=click.IntRange(2), prompt="Classes")
 @click.option("--texts", type=click.FloatRange(0, min_open=True), prompt="Texts a day")
-@click.option("--accuracy", type=click.FloatRange(0, 1), prompt="Share that must be right, such as 0.9")
+@click.option("--accuracy", type=_Share(0, 1), prompt="Share that must be right, such as 0.9 or 90%")
 @click.option("--milliseconds", type=click.FloatRange(0, min_open=True), prompt="Longest wait for a text, milliseconds")
 @click.option("--machine", type=click.Choice(["cpu", "gpu"]), prompt="Machine")
 @click.option("--cores", type=click.IntRange(1), prompt="Cores of its processor")

@@ -19,6 +19,9 @@ from semclass.ranking.methods import METHODS, method_for
 if TYPE_CHECKING:
     from semclass.evaluation.measure import Verdict
 
+QUICK = ("hybrid", "convex", "default")
+"""Methods of ``evaluate --quick``, besides that of the index."""
+
 SWEEP_MEASURES = ("RR@10", "nDCG@10", "R@10")
 """Measures of ``evaluate --sweep``."""
 
@@ -39,6 +42,7 @@ FIGURES = ("mrr", "top1", "recall", "ndcg", "cond_mrr", "cond_top1", "error_remo
 @click.option("--limit", type=options.positive, help="Maximum number of questions; the first ones are used.")
 @click.option("--index", "place", help="Index of the passages; its tuned weights are used.")
 @click.option("--runs", type=any_path, help="Write each ranking to this folder as a TREC run file.")
+@click.option("--quick", is_flag=True, help=f"Measure only {', '.join(QUICK)}, and the method of the index.")
 @click.option("--sweep", is_flag=True, help="Compare cosine, inner product and l2 distance of plain vectors instead.")
 @options.json_output
 @options.models
@@ -51,6 +55,7 @@ def evaluate(
     place: str | None,
     runs: Path | None,
     *,
+    quick: bool,
     sweep: bool,
     as_json: bool,
     **loading: Any,
@@ -64,8 +69,8 @@ def evaluate(
     from semclass.evaluation.dataset import SUFFIX, load_dataset, write_run
     from semclass.evaluation.measure import BASELINE, compare, measure
 
-    if sweep and (place or runs):
-        raise InputError("--sweep compares plain vectors; remove --index and --runs")
+    if sweep and (place or runs or quick):
+        raise InputError("--sweep compares plain vectors; remove --index, --runs and --quick")
     if not (sweep or place):
         raise InputError(f"give --index INDEX; build one with `semclass index build {folder} --out INDEX`")
     dataset = load_dataset(folder, split=split, limit=limit, corpus=sweep)
@@ -81,7 +86,7 @@ def evaluate(
             f"{place} has none of the passages that {folder} judges, such as {short(judged[0])}; "
             "compare its ids with those that `semclass search --json` prints"
         )
-    methods = evaluate.methods_of(retriever)
+    methods = [one for one in evaluate.methods_of(retriever) if not quick or one in (*QUICK, retriever.method)]
     with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)
     if runs is not None:

@@ -56,8 +56,9 @@ def test_what_does_not_fit_is_left_out_and_says_why():
     assert "small" in decide.answer(rows, NEEDS) or "slow" in decide.answer(rows, NEEDS)
 
 
-def test_it_asks_for_what_is_not_given():
-    said = click.testing.CliRunner().invoke(decide.main, input="400\n40\n2000\n0.8\n50\ncpu\n2\n")
+@pytest.mark.parametrize("share", ["0.8", "80%"])
+def test_it_asks_for_what_is_not_given(share):
+    said = click.testing.CliRunner().invoke(decide.main, input=f"400\n40\n2000\n{share}\n50\ncpu\n2\n")
     assert said.exit_code == 0, said.output
     assert f"Use {decide.OURS}." in said.output
     assert "| not accurate enough |" in said.output

@@ -219,6 +219,8 @@ def test_evaluate_measures_every_method(run, beir, index, tmp_path):
     assert record["convex"]["weights"] == {"alpha": ALPHA, "sparse": SPARSE_SHARE}
     assert sorted(path.stem for path in (tmp_path / "runs").iterdir()) == sorted(record)
     assert "2 questions, 30 passages" in run("evaluate", beir, "--index", index, "--limit", 2)[1]
+    (record,) = json_lines(run("evaluate", beir, "--index", index, "--quick", "--json")[1])
+    assert {*record} == {"hybrid", "convex", "default"}
 
 
 def test_the_best_method_becomes_that_of_the_index(run, beir, copy):

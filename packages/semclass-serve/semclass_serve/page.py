@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.types import Message, Receive, Scope, Send
 
 from semclass import Hit, PassageIndex
 from semclass_serve.engine import Engine
@@ -79,6 +80,22 @@ def link(hit: Hit, settings: Settings) -> str | None:
     return f"{DOCUMENTS.lstrip('/')}{quote(name, errors='replace')}{signature}"
 
 
+class _File(FileResponse):
+    """A file, or an error in the form of all errors if the header `Range` asks for what the file does not have."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file, or a range of it."""
+
+        async def checked(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] >= 400:
+                size = self.stat_result.st_size if self.stat_result else 0
+                text = f"the header Range is not valid, or outside of the {size} bytes of the document"
+                raise ServiceError(message["status"], "range", text, {"Content-Range": f"bytes */{size}"})
+            await send(message)
+
+        await super().__call__(scope, receive, checked)
+
+
 def document_router(engine: Engine) -> APIRouter:
     """Make the route of the documents."""
     routes = APIRouter()
@@ -92,9 +109,9 @@ def document_router(engine: Engine) -> APIRouter:
             raise ServiceError(404, "no_document", message)
         ending = path.suffix.lower()
         if ending in _DOWNLOADED:
-            return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+            return _File(path, media_type="application/octet-stream", filename=path.name)
         kind, policy = _SHOWN.get(ending, ("text/plain", f"{_POLICY}; frame-ancestors 'none'; sandbox"))
-        return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": policy})
+        return _File(path, media_type=kind, headers={"Content-Security-Policy": policy})
 
     return routes
 

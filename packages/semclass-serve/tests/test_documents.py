@@ -151,8 +151,10 @@ def test_names_that_others_wrote_open_nothing(models, foreign):
 @pytest.mark.parametrize(
     ("asked", "status"), [("bytes=0-3", 206), ("bytes=9999-", 416), ("lines=x", 400), ("bytes=b", 400)]
 )
-def test_ranges_are_served_or_refused(client, asked, status):
-    assert client.get("/documents/deep/notes.txt", headers={"Range": asked}).status_code == status
+def test_ranges_are_served_or_refused_as_json(client, asked, status):
+    answer = client.get("/documents/deep/notes.txt", headers={"Range": asked})
+    assert answer.status_code == status
+    assert status == 206 or answer.json()["error_type"] == "range"
 
 
 def test_without_a_folder_there_are_no_links(models, retriever):
