@@ -77,7 +77,7 @@ class PassageEncoder:
         compressed = (folder / artifacts.MANIFEST).exists()
         books = Codebooks.load(folder, encoder_fingerprint=used.fingerprint) if compressed else None
         learnt = SparseHead.load(root / "sparse", used, threads=threads) if (root / "sparse").exists() else None
-        return cls(classifier, books, open_heads(heads, used), learnt)
+        return cls(classifier, books, open_heads(heads, used) if heads else {}, learnt)
 
     @property
     def encoder(self) -> Encoder:
