@@ -80,7 +80,8 @@ COMMANDS = {
     "classify passages": (0, "classify passages --file {0}/corpus.jsonl"),
     "classify texts": (0, "classify texts --labels {0}/labels.json --file {0}/labelled.jsonl"),
     "train": (0, "train {0}/labelled.jsonl --head {0}/head\x1b[2J --test {0}/labelled.jsonl"),
-    "evaluate": (0, "evaluate {0}/beir\x9b31m --index {0}/index"),
+    "evaluate": (0, "evaluate {0}/beir\x9b31m"),
+    "evaluate an index of other passages": (2, "evaluate {0}/beir\x9b31m --index {0}/index"),
 }
 
 
