@@ -60,8 +60,9 @@ def folder(tmp_path_factory):
     (root / "labelled.jsonl").write_text(lines(*labelled, {"text": f"who is it {EVIL}", "label": labels[0]}))
     (root / "labels.json").write_text(json.dumps({label: f"such a {label}" for label in labels}))
     (root / "broken.jsonl").write_text(lines({"_id": f"a{EVIL}", "txt": EVIL}))
-    code, sent = in_terminal("index", "build", documents, "--out", root / "index")
-    assert code == 0, sent
+    for source, name in ((documents, "index"), (beir, "judged")):
+        code, sent = in_terminal("index", "build", source, "--out", root / name)
+        assert code == 0, sent
     return root
 
 
@@ -80,7 +81,7 @@ COMMANDS = {
     "classify passages": (0, "classify passages --file {0}/corpus.jsonl"),
     "classify texts": (0, "classify texts --labels {0}/labels.json --file {0}/labelled.jsonl"),
     "train": (0, "train {0}/labelled.jsonl --head {0}/head\x1b[2J --test {0}/labelled.jsonl"),
-    "evaluate": (0, "evaluate {0}/beir\x9b31m"),
+    "evaluate": (0, "evaluate {0}/beir\x9b31m --index {0}/judged"),
     "evaluate an index of other passages": (2, "evaluate {0}/beir\x9b31m --index {0}/index"),
 }
 
