@@ -19,7 +19,7 @@ from semclass.core.errors import import_extra
 from semclass.documents.readers import read_passages
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
-from semclass.index.manifest import PROTOCOL
+from semclass.index.folder import PROTOCOL
 from semclass.index.passage_encoder import searchable
 
 METHODS_OF: dict[str, dict[str, Any]] = {

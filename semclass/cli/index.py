@@ -139,8 +139,8 @@ def sync(folder: Path, source: Path, *, dry_run: bool, yes: bool, as_json: bool,
     headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
     --cut, --size, --overlap, --encoding, --keep-boilerplate, --keep-copies or names of columns.
     """
-    from semclass.index import manifest
-    from semclass.index.folder import describe, store
+    from semclass.index.folder import manifest_or_none, store
+    from semclass.index.verify import describe
     from semclass.index.writer import find_changes, sync_index
 
     if not source.is_dir():
@@ -156,7 +156,7 @@ def sync(folder: Path, source: Path, *, dry_run: bool, yes: bool, as_json: bool,
                 raise InputError(f"{gone}, so nothing was removed; name the right folder, or give --yes to remove them")
             click.confirm(f"{gone}. Remove them?", abort=True, err=True)
 
-    there = manifest.read_or_none(folder)
+    there = manifest_or_none(folder)
     if there is not None and there.cutting is None:
         raise InputError(
             f"the index {folder} was not built from a folder of documents, so a sync would remove all its passages; name "
@@ -227,7 +227,7 @@ def delete(
 @options.json_output
 def info(folder: Path, *, as_json: bool) -> None:
     """Show the contents of the index in DIR: number of passages, size, and tuned weights."""
-    from semclass.index.folder import describe
+    from semclass.index.verify import describe
 
     contents = describe(folder)
     total, tuned = sum(contents["bytes"].values()), contents["tuned"]
@@ -265,7 +265,7 @@ def verify(folder: Path, *, as_json: bool) -> None:
 
     The check stops at the first damaged file and names it.
     """
-    from semclass.index.folder import describe
+    from semclass.index.verify import describe
     from semclass.index.verify import verify as check
 
     contents = describe(folder)

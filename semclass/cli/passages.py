@@ -83,10 +83,10 @@ class Reading:
 
     def check_heads(self, folder: Path) -> None:
         """Refuse heads that are not those of an index."""
-        from semclass.index import manifest
+        from semclass.index.folder import manifest_or_none
         from semclass.index.passage_encoder import check_heads
 
-        if self.heads and (stored := manifest.read_or_none(folder)) is not None:
+        if self.heads and (stored := manifest_or_none(folder)) is not None:
             check_heads(folder, stored.header.heads, self.passage_encoder().head_fingerprints)
 
     @contextmanager

@@ -28,7 +28,7 @@ from semclass.encoders.words import LANGUAGES, language_of, terms_of
 from semclass.heads.sparse import pack
 from semclass.index.candidates import Evidence, decode
 from semclass.index.columns import columns_of
-from semclass.index.manifest import Header
+from semclass.index.folder import Header
 from semclass.index.passage_encoder import (
     PassageEncoder,
     PassageFeatures,
@@ -94,7 +94,7 @@ class IndexConfig:
         return not self.small and self.books is None
 
     def header(self) -> dict[str, Any]:
-        """The fields that describe the whole index, see :class:`semclass.index.manifest.Header`."""
+        """The fields that describe the whole index, see :class:`semclass.index.folder.Header`."""
         head = self.passage_encoder.classifier.head
         return {
             "encoder": self.passage_encoder.encoder.fingerprint,

@@ -23,7 +23,7 @@ from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, IntArray, Passage, Ragged, chained
 from semclass.encoders.words import terms_of
-from semclass.index import candidates, filters, manifest
+from semclass.index import candidates, filters
 from semclass.index.candidates import Candidates, Evidence, Query, Scoring, decode, no_evidence, sum_of
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
@@ -34,8 +34,16 @@ from semclass.index.encode_rows import (
     types_of,
     warn_of_truncated,
 )
-from semclass.index.folder import check_target, locked, open_parts, replace_index
-from semclass.index.manifest import Header, Manifest
+from semclass.index.folder import (
+    Header,
+    Manifest,
+    check_target,
+    locked,
+    manifest_or_none,
+    open_parts,
+    read_manifest,
+    replace_index,
+)
 from semclass.index.passage_encoder import PROBABILITY, PassageEncoder
 from semclass.index.segment import Part, Segment, hashes_of, join
 from semclass.scoring import bm25
@@ -344,7 +352,7 @@ class PassageIndex(Header):
         folder = Path(folder)
         check_target(folder, replace=True)
         with locked(folder):
-            current, known = manifest.read_or_none(folder), self.manifest
+            current, known = manifest_or_none(folder), self.manifest
             same = self.folder is not None and self.folder.resolve() == folder.resolve()
             if same and current and known and (current.tuned, current.contents) != (known.tuned, known.contents):
                 raise ArtifactError(
@@ -369,7 +377,7 @@ class PassageIndex(Header):
             If a file is missing, truncated, changed, or of another protocol, or if files do not fit together.
         """
         folder = Path(folder)
-        opened = open_parts(folder, manifest.read(folder), {}, mmap=mmap, verify=verify)
+        opened = open_parts(folder, read_manifest(folder), {}, mmap=mmap, verify=verify)
         return cls.of(folder, *opened, mmap=mmap)
 
     def check_files(self) -> None:
@@ -385,7 +393,7 @@ class PassageIndex(Header):
         """
         if self.folder is None:
             raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
-        current = manifest.read(self.folder)
+        current = read_manifest(self.folder)
         whole = {part.segment.name: part for part in self.parts if not part.segment.is_changed}
         if current == self.manifest and len(whole) == len(self.parts):
             return self

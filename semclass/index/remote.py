@@ -25,7 +25,7 @@ from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
 from semclass.index.encode_rows import line_of, records_of, segment_of, types_of
 from semclass.index.filters import Filter
-from semclass.index.manifest import Header
+from semclass.index.folder import Header
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING, Part, Segment

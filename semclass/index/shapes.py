@@ -18,7 +18,6 @@ from semclass.core.files import REMEDY
 from semclass.core.types import Ragged
 from semclass.heads.sparse import COLUMNS
 from semclass.index import columns
-from semclass.index.manifest import Header
 from semclass.index.segment import REDUCED, ROWS, Segment
 from semclass.scoring.approximation import DIMENSIONS
 from semclass.scoring.vectors import COMPONENTS
@@ -33,16 +32,16 @@ def require(right: object, where: Path, what: str) -> None:
         raise ArtifactError(f"{where}: {what}; {REMEDY}")
 
 
-def check(segment: Segment, header: Header, passages: int, where: Path) -> None:
+def check(segment: Segment, passages: int, where: Path, *, classes: int, small: bool, exact: bool) -> None:
     """Refuse a segment whose arrays do not fit together, naming the first file that is wrong."""
     counts, ends = segment.postings, segment.sentences.offsets
     require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
     require(len(segment) == passages, where, f"it holds {len(segment)} passages, not {passages}")
     n, number, terms = len(segment), counts.counts.size, counts.terms.size
-    _check_rows(segment, header, where)
+    _check_rows(segment, where, small=small, exact=exact)
     require(not n or segment.sentences.lengths().all(), where / "sentence_offsets.npy", "a passage has no sentence")
     for name, array, shape, kind in (
-        ("probabilities", segment.probabilities, (n, len(header.classes)), "f4"),
+        ("probabilities", segment.probabilities, (n, classes), "f4"),
         ("id_hashes", segment.id_hashes, (n,), "u8"),
         ("bm25/lengths", counts.lengths, (n,), "u"),
         ("bm25/terms", counts.terms, (terms,), "u4"),
@@ -70,14 +69,13 @@ def _check_finite(array: npt.NDArray[Any], where: Path) -> None:
         require(np.isfinite([array.min(), array.max()]).all(), where, "it holds NaN or infinity")
 
 
-def _check_rows(segment: Segment, header: Header, where: Path) -> None:
-    exact = not (header.small or header.codebooks)
+def _check_rows(segment: Segment, where: Path, *, small: bool, exact: bool) -> None:
     for name, stored in ROWS.items():
         if not stored.offsets:
             continue
         rows, path = getattr(segment, name), where / f"{name}.npy"
         values, offsets = rows.values, rows.offsets
-        n = len(segment) if stored.in_small or not header.small else 0
+        n = len(segment) if stored.in_small or not small else 0
         require(offsets.dtype == np.int64 and offsets.ndim == 1, path, f"its offsets are {offsets.dtype}")
         require(len(offsets) == n + 1, path, f"it has {len(offsets) - 1} rows, not {n}")
         require(offsets[0] == 0 and (rows.lengths() >= 0).all(), path, "its offsets must rise from 0")

@@ -27,7 +27,7 @@ from semclass.core.files import Files
 from semclass.core.tools import Once
 from semclass.core.types import IntArray, Passage
 from semclass.documents.cutting import named_by_content
-from semclass.index import filters, manifest, segment
+from semclass.index import filters, segment
 from semclass.index.columns import columns_of
 from semclass.index.encode_rows import (
     IndexConfig,
@@ -43,19 +43,22 @@ from semclass.index.encode_rows import (
 )
 from semclass.index.folder import (
     AREA,
+    Header,
+    Manifest,
     check_target,
     clean,
     commit,
     install,
     locked,
+    manifest_or_none,
     open_parts,
     os_errors,
+    read_manifest,
     replace_index,
     rollback,
     staging,
     store,
 )
-from semclass.index.manifest import Header, Manifest
 from semclass.index.passage_encoder import (
     PassageEncoder,
     check_heads,
@@ -220,7 +223,7 @@ def build_index(
     with locked(folder):
         # another build may have ended while the first passages were read
         check_target(folder, replace=replace)
-        if (before := manifest.read_or_none(folder)) is not None:
+        if (before := manifest_or_none(folder)) is not None:
             clean(folder, before)
         _check_unfinished(folder / AREA, header)
         start = Manifest(header, ())
@@ -307,7 +310,7 @@ def sync_index(
         If there are no passages, a passage is not allowed, or an id comes twice. The call then removes nothing.
     """
     folder = Path(folder)
-    if manifest.read_or_none(folder) is None:
+    if manifest_or_none(folder) is None:
         comparison, encoder = Comparison(None), passage_encoder() if callable(passage_encoder) else passage_encoder
         stream = comparison.counting(named_by_content(passages))
         build_index(folder, stream, passage_encoder=encoder, progress=progress, workers=workers, cutting=cutting)
@@ -326,7 +329,7 @@ def sync_index(
             change.delete(ids)
         change.commit()
     change.report()
-    if cutting not in (None, manifest.read(folder).cutting):
+    if cutting not in (None, read_manifest(folder).cutting):
         store(folder, cutting=cutting)
     return comparison.changes()
 
@@ -414,9 +417,9 @@ def open_change(
     """Lock an index for a change; where there is none, the change begins with the manifest `start`, without segments."""
     folder = Path(folder)
     if start is None:
-        manifest.read(folder)  # before a lock is left in a folder that holds no index
+        read_manifest(folder)  # before a lock is left in a folder that holds no index
     with locked(folder):
-        current = manifest.read(folder) if start is None else manifest.read_or_none(folder) or start
+        current = read_manifest(folder) if start is None else manifest_or_none(folder) or start
         clean(folder, current)
         encoder = PassageEncoder.load if passage_encoder is None else passage_encoder
         load: LoadEncoder = encoder if callable(encoder) else lambda: encoder

@@ -10,8 +10,8 @@ from world import FAKE, Counting, passage_encoder_of, passages
 
 from semclass import ArtifactError, Passage, PassageIndex, TruncationWarning
 from semclass.index import encode_rows, segment, writer
-from semclass.index.folder import AREA, describe
-from semclass.index.verify import verify
+from semclass.index.folder import AREA
+from semclass.index.verify import describe, verify
 from semclass.index.writer import build_index
 
 ALL = passages(*range(30))

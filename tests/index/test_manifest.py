@@ -11,7 +11,8 @@ from world import FAKE, passages
 
 from semclass import ArtifactError, PassageIndex, build_index, change_index
 from semclass.core import artifacts
-from semclass.index.folder import check_target, describe
+from semclass.index.folder import check_target
+from semclass.index.verify import describe
 
 WRITERS = {
     "build": lambda folder: build_index(folder, passages(1, 2), passage_encoder=FAKE, replace=True),

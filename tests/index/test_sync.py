@@ -10,8 +10,7 @@ from world import FAKE, WORDS, Counting, passage_encoder_of
 from semclass import InputError, Passage, PassageIndex
 from semclass.documents.cutting import named_by_content
 from semclass.documents.readers import iter_passages
-from semclass.index.folder import describe
-from semclass.index.verify import verify
+from semclass.index.verify import describe, verify
 from semclass.index.writer import find_changes, sync_index
 
 pytestmark = pytest.mark.usefixtures("no_packages")
