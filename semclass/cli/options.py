@@ -24,7 +24,7 @@ _LEFT_BY_JSON = re.compile(r"[\x7f-\x9f\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """A text with spaces in place of what a terminal takes for commands, and "?" for bytes that are not UTF-8."""
+    """Return a text with spaces in place of terminal codes, and "?" for bytes that are not UTF-8."""
     return _CONTROL.sub(" ", text.encode(errors="replace").decode())
 
 

@@ -93,11 +93,11 @@ class OpenFile:
         return found.st_size, found.st_mtime_ns
 
     def read(self, begin: int, length: int) -> bytes:
-        """Read so many bytes from a place on; fewer where the file ends."""
+        """Read `length` bytes from a position; fewer at the end of the file."""
         return os.pread(self.number, length, begin)
 
     def check(self) -> None:
-        """Refuse what was read if the file was written into since it was opened."""
+        """Refuse the data if the file was written to after it was opened."""
         if self._look() != self._state:
             raise ChangedFileError(self.path)
 

@@ -190,7 +190,7 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
     """Yield the blocks of a text, which blank lines separate, or of Markdown: CommonMark with GitHub's tables.
 
     A form feed ends a page, and with it every block and section. Headings, running headers and footers, front matter,
-    rules, link definitions, and HTML without text are no blocks.
+    rules, link definitions, and HTML without text are left out.
     """
     headings: list[_Heading] = []
     section = 0

@@ -1,4 +1,4 @@
-"""Cuts what a file holds into passages, which together may take only so much more than the file."""
+"""Cuts the content of a file into passages, whose total size is limited by the size of the file."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def page_spans(text: str) -> list[Span]:
 
     A running line is among the first or last three of its page. It stands at the same place of most pages, or of most
     left or right pages, numbers aside; or word for word on three pages in a row, or three left or right ones, such as the
-    title of a chapter; or it begins or ends with the page's number. Headings and rows of tables are none.
+    title of a chapter; or it begins or ends with the page's number. Headings and rows of tables never count.
     """
     spans, start = [], 0
     for page in text.split("\f"):

@@ -73,7 +73,7 @@ class Document(NamedTuple):
         return bool(self.records or self.text.strip())
 
     def digest(self) -> bytes:
-        """Return what is the same for documents whose texts are, white space aside."""
+        """Return a digest of the text without white space, to find copies."""
         digest = hashlib.blake2b(" ".join(self.text.split()).encode(errors="surrogatepass"), digest_size=16)
         for record in self.records:
             digest.update(repr((record.id, record.text, record.metadata)).encode(errors="surrogatepass"))
@@ -177,7 +177,7 @@ def _records(
 
 
 def joined(known: Row, metadata: Row) -> dict[str, Any]:
-    """Join what a reader knows with the metadata of a file; a field of the file with such a name ends in "_"."""
+    """Join the fields of a reader with those of a file. A field of the file with the same name gets "_" at its end."""
     return {**known, **{f"{name}_" if name in known else name: value for name, value in bounded(metadata).items()}}
 
 

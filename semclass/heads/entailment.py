@@ -1,7 +1,7 @@
 """Predicts whether a sentence answers a question.
 
-One head reads the token vectors of both texts, each encoded by itself. The probability also counts what a second head
-says, if the models have it. It reads both texts together: every word piece of a question sees those of the text, and vice
+One head reads the token vectors of both texts, each encoded by itself. A second head, if the models have it, changes the
+probability, too. It reads both texts together: every word piece of a question sees those of the text, and vice
 versa, as in a cross-encoder, but only above the layers that both texts share with the encoder (as in DeFormer, Cao et al.
 2020, and PreTTR, MacAvaney et al. 2020). As a last step of a ranking it brought nothing: ``docs/decisions/signals.md``.
 

@@ -119,7 +119,7 @@ def encoder_views(head: Head | None) -> tuple[str, ...]:
 
 
 def gather(head: Head, texts: list[str], encoding: Encoding) -> dict[str, FloatArray]:
-    """Collect what a head reads."""
+    """Collect the inputs of a head."""
     views: dict[str, FloatArray] = {}
     for name in head.inputs:
         if name == SURFACE:

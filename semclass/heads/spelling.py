@@ -1,4 +1,4 @@
-"""Misspelt words: what a question probably said, before a question head reads it.
+"""Corrects misspelt words of a question before a question head reads it.
 
 A word that is not in a list of known words, but is one slip away from one that is (a letter left out, added or replaced, or
 two neighbours swapped), is read as the most probable such word: a noisy channel (Kernighan, Church and Gale 1990) with a

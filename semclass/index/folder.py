@@ -1,8 +1,9 @@
 """The folder of an index: how it is read, and changed in one step.
 
 An index is what ``manifest.json`` names, and nothing else in the folder. A change is written to new names, flushed to the
-disk, and becomes the index when the manifest is replaced, in one step; what the old manifest named is removed after
-that. So at every moment, also after a crash or a loss of power, the folder holds all of the old index or all of the new.
+disk, and becomes the index when the manifest is replaced, in one step. Files that only the old manifest named are
+then removed. So at every moment, also after a crash or a loss of power, the folder holds all of the old index or all
+of the new.
 """
 
 from __future__ import annotations
@@ -338,7 +339,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def staging(folder: Path) -> Iterator[Path]:
-    """Make an empty folder within that of the index, for what is being written; it is gone afterwards."""
+    """Make an empty folder within that of the index for files being written, and remove it afterwards."""
     place, process = folder / f"{BUILDING}{uuid.uuid4().hex}", os.getpid()
     try:
         with os_errors(folder):
@@ -361,7 +362,7 @@ def os_errors(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def rollback(folder: Path) -> Iterator[None]:
-    """As :func:`os_errors`; remove what was written for a commit that fails, as a full disk has no room for it."""
+    """As :func:`os_errors`; if a commit fails, remove its files, because a full disk has no room for them."""
     before = manifest_or_none(folder)
     damaged = before is None and (folder / artifacts.MANIFEST).exists()
     try:
@@ -391,7 +392,7 @@ def install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
 
 
 def commit(folder: Path, new: Manifest, *, built: bool = False) -> None:
-    """Replace the manifest, in one step, and remove what it does not name; `built`: also the area of the build."""
+    """Replace the manifest, in one step, and remove files that it does not name; `built`: also the area of the build."""
     artifacts.write_atomic(folder / artifacts.MANIFEST, new.as_json())
     if built:
         with contextlib.suppress(OSError):

@@ -185,7 +185,7 @@ def parts_of(passage: Passage) -> tuple[str, str, str]:
 
 
 def has_text(passage: Passage) -> bool:
-    """Whether a passage has a text or a title; what is no string counts, so that it is refused where it is read."""
+    """Whether a passage has a text or a title. A value that is not a string counts; the encoder then refuses it."""
     return not isinstance(passage.text, str) or bool(passage.text.strip() or title_of(passage))
 
 

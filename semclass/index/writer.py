@@ -473,7 +473,7 @@ class IndexChange:
         """Add passages, or replace passages with the same ids; a text that stays the same is not encoded again.
 
         With a `comparison`, texts that the index has under other ids are not encoded either, and the change is committed
-        every few seconds, and what was done before an error.
+        every few seconds, and before an error is raised.
         """
         begun, commits = time.monotonic(), comparison is not None
         items = self._compared(passages, comparison or Comparison(self.index), replaces, reuse=commits)

@@ -44,7 +44,7 @@ class AnswerSentence:
 
 @dataclass(frozen=True)
 class Answer:
-    """The sentences that answer a question, and what a language model wrote from them."""
+    """The sentences that answer a question, and the text that a language model wrote from them."""
 
     question: str
     sentences: tuple[AnswerSentence, ...]  #: best first; may be empty

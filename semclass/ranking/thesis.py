@@ -53,7 +53,7 @@ def entailment_signal(
 class BySignal:
     """Re-ranks the ten best passages by dense + w * BM25. It adds weight * signal to their scores.
 
-    Without a weight, it puts candidates with a positive signal first, and else keeps their order and their scores.
+    Without a weight, it puts candidates with a positive signal first. Within both groups, order and scores stay.
     """
 
     name: str

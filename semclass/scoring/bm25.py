@@ -281,7 +281,7 @@ def _norms(lengths: npt.NDArray[Any], average: float) -> FloatArray:
 
 
 def statistics(parts: Sequence[Postings], without: Sequence[Deleted | None] | None = None) -> Statistics:
-    """Count over the segments of an index, at least one; `without` is what was removed from each, None for nothing."""
+    """Count over the segments of an index, at least one; `without` has the removed rows of each segment, or None."""
     deleted = [part for part in without or () if part is not None]
     passages = sum(len(part) for part in parts) - sum(len(part.rows) for part in deleted)
     terms = sum(int(part.lengths.sum(dtype=np.int64)) for part in parts) - sum(part.terms for part in deleted)
@@ -301,7 +301,7 @@ def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]
 
 
 def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.float32]]:
-    """Terms of a question with idf times their number in it, rarest first: the order of every sum, by every route."""
+    """Return each term of a question with its weight, idf times its count, rarest first. All sums add in this order."""
     ids, numbers = np.unique(terms, return_counts=True)
     frequency = known.frequencies(ids)
     order = np.argsort(frequency, kind="stable")

@@ -4,8 +4,8 @@ Larger scores are better. Scores may cover a whole corpus, or only the passages 
 
 - An unknown score is NaN. Sums use the least known score of the system instead, because a passage that a system did not
   return is no better than the last passage that it returned. An unknown rank adds nothing.
-- A score of 0 is no hit but for vectors, because no term of the question occurs in the passage. The passage is not in the
-  list of this signal, although its score is known.
+- Except for vectors, a score of 0 is not a hit, because no term of the question occurs in the passage. The passage is
+  not in the list of this signal, although its score is known.
 """
 
 from __future__ import annotations

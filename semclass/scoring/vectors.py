@@ -8,8 +8,8 @@ Products of integers are exact. Operands must be so small that the 16 bits in wh
 products cannot overflow: 2 * 127 * 127 and 2 * 255 * 63 are below 2**15.
 
 Product quantisation (Jégou, Douze & Schmid 2011) splits a vector into parts of equal width and keeps, for each part, the
-number of the nearest of 256 centroids: a byte a part. It keeps what is left of a token's vector once the usual one of its
-word piece is taken away. Both tables belong to the encoder, and ship with the models.
+number of the nearest of 256 centroids: a byte a part. Of a token's vector, it keeps the difference from the usual vector of
+its word piece. Both tables belong to the encoder, and ship with the models.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class Problem:
     def with_names(self, places: IntArray, views: Mapping[str, FloatArray]) -> Problem:
         """Add the names of some classes as examples.
 
-        They are moved to the middle of the texts: a name is no message, and all names have that in common.
+        They are moved to the middle of the texts: names differ from messages, and all in the same way.
         """
         n = len(self.truth)
         share = self.weight[:n] / np.bincount(self.truth, self.weight[:n]).clip(1e-12)[self.truth]  # equal for classes
@@ -245,8 +245,8 @@ def folds_of(
     elif problem.link == "softmax" and not can_hold_out(problem, groups):
         if not len(problem.names):
             raise InputError(
-                "fewer than two classes have two different examples, and their labels are no words that could stand for "
-                "them; give at least two different examples of two classes"
+                "fewer than two classes have two different examples, and the names of the labels cannot serve as "
+                "examples; give at least two different examples of two classes"
             )
         return [(np.zeros(0, np.int64), problem.used)]
     else:

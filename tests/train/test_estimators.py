@@ -224,7 +224,7 @@ BAD = {
     "always": (FEW, [("p",)] * 4, {"multi_label": True}, InputError, "at least 2"),
     "probability": (FEW, PAIRS, {"target_precision": 1.5}, InputError, "target_precision is 1.5"),
     "abstain is a class": (FEW, [ABSTAIN, ABSTAIN, "q", "q"], {"target_precision": 0.5}, InputError, "ABSTAIN"),
-    "nothing to hold out": (["a b"] * 4, [1, 1, 2, 2], {}, InputError, "no words"),
+    "nothing to hold out": (["a b"] * 4, [1, 1, 2, 2], {}, InputError, "cannot serve as"),
 }
 
 

@@ -126,7 +126,7 @@ class _Paragraph(NamedTuple):
 
 @dataclass
 class Counts:
-    """Counts the paragraphs of files, eight bytes each; `before` holds the keys of what was left out before."""
+    """Counts the paragraphs of files, eight bytes each; `before`: keys of paragraphs that an earlier read left out."""
 
     before: Collection[str] = ()
     _folders: defaultdict[PurePosixPath, list[int]] = field(default_factory=lambda: defaultdict(list))

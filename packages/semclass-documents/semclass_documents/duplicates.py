@@ -63,7 +63,7 @@ def mark_duplicates(passages: Iterable[Passage], *, threshold: float = THRESHOLD
     Parameters
     ----------
     passages
-        Any number of passages. A million of 113 words that are no duplicates take 2 GB of memory.
+        Any number of passages. A million distinct passages of 113 words take 2 GB of memory.
     threshold
         Resemblance, in (0, 1], from which a passage is a duplicate. At 0.8 about 5 % of the pairs of this resemblance
         are missed, and at 0.6 three quarters.

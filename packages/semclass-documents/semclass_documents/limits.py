@@ -1,4 +1,4 @@
-"""Limits of a document, so that no small file takes minutes or gigabytes: what is over one is refused with the limit."""
+"""Limits of a document, so that no small file takes minutes or gigabytes. An error names the limit that is exceeded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SPLIT = "split it into smaller files"
 
 
 def seconds_for(size: int) -> int:
-    """Seconds of a processor that a document of so many bytes may take."""
+    """Processor seconds that a document of `size` bytes may take."""
     return min(MIN_SECONDS + SECONDS_PER_MB * math.ceil(size / 1e6), MAX_SECONDS)
 
 

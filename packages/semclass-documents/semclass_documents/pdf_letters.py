@@ -1,4 +1,4 @@
-"""Letters of a page of a PDF: turned upright, set straight, each once, and with what was filled into a form."""
+"""Letters of a page of a PDF: turned upright, set straight, each once, and with the values of forms."""
 
 from __future__ import annotations
 

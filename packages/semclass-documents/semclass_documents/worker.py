@@ -29,7 +29,7 @@ _CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass_documents.worker 
 class Worker:
     """Reads documents as :func:`semclass_documents.reader.convert` does, and cuts them, within limits of time and memory.
 
-    Its process starts with the first document, and again after one that ended it.
+    Its process starts with the first document, and starts again after a document that ended it.
     """
 
     def __init__(self) -> None:

@@ -116,7 +116,7 @@ class Cascade:
         """Set the threshold on texts, or pairs, that the head was not trained on.
 
         With `accuracy`, the model is asked about these texts, least sure texts first, until the accuracy is reached. If no
-        share reaches it, an InputError says what is reached.
+        share reaches it, an InputError names the best accuracy.
 
         Parameters
         ----------

@@ -56,7 +56,7 @@ class Endpoint:
     timeout
         Seconds after which an attempt fails.
     cache
-        File of JSON lines that keeps the replies, so that you pay for no call twice. If None, replies are not kept.
+        File of JSON lines that keeps the replies, so that you never pay twice for a call. If None, replies are not kept.
     """
 
     url: str

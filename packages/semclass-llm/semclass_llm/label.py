@@ -63,7 +63,7 @@ class LabelTask:
         return 8 + {"one": longest, "several": total, "yes-no": 0}[self.way]
 
     def prompts(self, text: str) -> Iterator[str]:
-        """Return the prompts for a text. They begin with what is the same for all texts, because services cache it."""
+        """Return the prompts for a text. They begin with the part that all texts share, because services cache it."""
         lines = [f"{name}: {description}" if description else name for name, description in self.labels.items()]
         if self.way == "yes-no":
             for line in lines:

@@ -81,7 +81,7 @@ class Settings:
             if isinstance(value, (int, float)) and not (0 < value < inf or (value == 0 and minimum == "at least")):
                 raise InputError(f"{name} is {value}; it must be {minimum} 0 and finite")
         if isinstance(self.documents, Path) and not self.documents.is_dir():
-            raise InputError(f"documents is {self.documents}, which is no folder; name the folder that was indexed")
+            raise InputError(f"documents is {self.documents}, which is not a folder; name the folder that was indexed")
         if isinstance(self.documents, str) and not re.match(r"https?://[^/{}]+/[^{}]*\{[^{}]+\}", self.documents):
             raise InputError(
                 f"documents is {self.documents!r}; give an address with a metadata field in braces after its host, e.g. "
