@@ -88,9 +88,9 @@ class _File(FileResponse):
 
         async def checked(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400:
-                size = self.stat_result.st_size if self.stat_result else 0
-                text = f"the header Range is not valid, or outside of the {size} bytes of the document"
-                raise ServiceError(message["status"], "range", text, {"Content-Range": f"bytes */{size}"})
+                size = {"Content-Range": v.decode() for name, v in message["headers"] if name == b"content-range"}
+                text = "the header Range is not valid, or outside of the document; ask for bytes=FIRST-LAST that it has"
+                raise ServiceError(message["status"], "range", text, size)
             await send(message)
 
         await super().__call__(scope, receive, checked)
