@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time
 from io import BytesIO
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -25,7 +25,6 @@ from semclass_documents.limits import check_package
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_V = "{urn:schemas-microsoft-com:vml}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _PROSE = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _PAGE_END = re.compile(rf"^((?:#+|-|\d+\.)?[ \t]*){PAGE_MARK}", re.MULTILINE)
@@ -53,8 +52,7 @@ def read_docx(path: Path, _: Chunking) -> Document:
 def _with_marks(content: bytes) -> bytes:
     """Write as text what mammoth would leave out: ends of pages, non-breaking hyphens, equations and results of fields."""
     root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
-    for drawing in list(root.iter(f"{_W}drawing")):
-        _show_boxes(drawing)
+    _show_boxes(root)
     rendered = next(root.iter(f"{_W}lastRenderedPageBreak"), None) is not None
     page_end = f"{_W}{'lastRenderedPageBreak' if rendered else 'br'}"
     for element in list(root.iter(page_end, f"{_W}noBreakHyphen", f"{_W}fldSimple", f"{_M}oMathPara", f"{_M}oMath")):
@@ -70,21 +68,15 @@ def _with_marks(content: bytes) -> bytes:
     return bytes(etree.tostring(root))
 
 
-def _show_boxes(drawing: Any) -> None:
-    """Write the text boxes of a drawing as old programs have them, which is what mammoth reads."""
-    boxes = list(drawing.iter(f"{_W}txbxContent"))
-    if not boxes:
-        return
-    picture = etree.Element(f"{_W}pict")
-    for box in boxes:
-        etree.SubElement(etree.SubElement(picture, f"{_V}shape"), f"{_V}textbox").append(box)
-    choice = next(drawing.iterancestors(f"{_COMPATIBLE}Choice"), None)
-    if choice is None:
-        drawing.getparent().replace(drawing, picture)
-        return
-    for fallback in choice.itersiblings(f"{_COMPATIBLE}Fallback"):
-        choice.getparent().remove(fallback)
-    etree.SubElement(choice.getparent(), f"{_COMPATIBLE}Fallback").append(picture)
+def _show_boxes(root: Any) -> None:
+    """Write the text boxes of drawings as old programs have them, which is what mammoth reads."""
+    for box in list(root.iter(f"{_W}txbxContent")):
+        for above in takewhile(lambda part: part.tag not in (f"{_W}r", f"{_W}p"), box.iterancestors()):
+            if above.tag == f"{_COMPATIBLE}Choice":
+                above.tag = f"{_COMPATIBLE}Fallback"
+                above.getparent()[:] = [above]
+            elif not above.tag.startswith(_COMPATIBLE):
+                above.tag = f"{_W}pict"
 
 
 def _joined(parts: Iterable[tuple[str, str]]) -> str:

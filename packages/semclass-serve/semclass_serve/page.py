@@ -88,7 +88,7 @@ class _File(FileResponse):
 
         async def checked(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400:
-                size = {"Content-Range": v.decode() for name, v in message["headers"] if name == b"content-range"}
+                size = {name.decode(): value.decode() for name, value in message["headers"] if name == b"content-range"}
                 text = "the header Range is not valid, or outside of the document; ask for bytes=FIRST-LAST that it has"
                 raise ServiceError(message["status"], "range", text, size)
             await send(message)
