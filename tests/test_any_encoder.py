@@ -134,7 +134,9 @@ def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys
     with pytest.raises(SystemExit):
         main([*question, "--method", "entail-stable"])
     assert "train_pairs.py" in capsys.readouterr().err
-    main(["evaluate", str(beir), "--index", str(tmp_path / "index"), *encoder])
+    main(["index", "build", str(beir / "corpus.jsonl"), "--out", str(tmp_path / "judged"), *encoder])
+    capsys.readouterr()
+    main(["evaluate", str(beir), "--index", str(tmp_path / "judged"), *encoder])
     methods = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "hybrid" in methods
     assert "default" not in methods
