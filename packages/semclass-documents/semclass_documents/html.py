@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -136,7 +136,13 @@ def html_to_markdown(content: bytes, *, whole: bool = False, named: bool = False
     if whole:
         pass
     elif firsts and not main and (len(firsts) == 1 or text.startswith(f"# {title}\n", firsts[0])):
-        text = "\n\n".join([*_above(text[: firsts[0]].split("\n\n")), text[firsts[0] :]])
+        above = text[: firsts[0]].split("\n\n")
+        kept = (
+            block
+            for block, below in zip_longest(above, above[1:], fillvalue="")
+            if _is_text(block) or (block.startswith("#") and _is_text(below))
+        )
+        text = "\n\n".join([*kept, text[firsts[0] :]])
     elif title and headings and not firsts and " ".join(headings[0][2].split()) == title:
         text = f"{text[: headings[0].start()]}# {text[headings[0].start(2) :]}"
     elif title and not firsts:
@@ -144,16 +150,10 @@ def html_to_markdown(content: bytes, *, whole: bool = False, named: bool = False
     return _PLACE.sub(lambda match: tables[int(match[1])], text).translate(_HYPHENS)
 
 
-def _above(blocks: Sequence[str]) -> Iterator[str]:
-    """Yield what is text above a title: sentences, tables, and the headings of these."""
-    kept = [bool(_PLACE.search(block)) or _is_sentence(block.strip("# ").split()) for block in blocks]
-    for block, is_text, follows in zip_longest(blocks, kept, kept[1:], fillvalue=False):
-        if is_text or (follows and str(block).startswith("#")):
-            yield str(block)
-
-
-def _is_sentence(words: Sequence[str]) -> bool:
-    return len(words) >= MIN_WORDS or (len(words) > 2 and words[-1].endswith((".", "!", "?", ":", ")")))
+def _is_text(block: str) -> bool:
+    """Whether what stands above a title is text: a sentence or a table."""
+    words = block.strip("# ").split()
+    return len(words) >= MIN_WORDS or bool(_PLACE.search(block)) or (len(words) > 2 and words[-1][-1] in ".!?:)")
 
 
 def _outermost(elements: Iterable[_Element]) -> list[_Element]:

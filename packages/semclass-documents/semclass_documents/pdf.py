@@ -108,11 +108,11 @@ def _last_table(pages: Sequence[Sequence[_Line]]) -> _Line | None:
 
 def _lines(page: Any, before: _Line | None) -> Iterator[_Line]:
     """Yield the lines of a page, one direction of its text after another; a table may go on that was `before`."""
-    for view, turn in upright_pages(page):
+    for view, is_beside in upright_pages(page):
         lines = list(_lines_of(view, before))
         edge = MARGIN * view.height
         if (
-            turn
+            is_beside
             and len(lines) <= STAMP_LINES
             and all(line.bottom < edge or line.top > view.height - edge for line in lines)
         ):

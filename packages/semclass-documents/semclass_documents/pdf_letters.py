@@ -23,9 +23,6 @@ STRAIGHT = 0.001
 APART = 0.1
 """Distance between most letters of a line, in sizes of them, from which its words are written with letters set apart."""
 
-MIN_GAPS = 5
-"""Gaps of a line that tell, at least."""
-
 OVERPRINT = 0.15
 """Distance of a letter from the same one, in sizes of it, within which it is printed over it."""
 
@@ -38,13 +35,27 @@ MAX_LEVELS = 16
 _HIDDEN, _PASSWORD, _PUSHED = 1 << 1, 1 << 13, 1 << 16  # flags of annotations, of texts, and of buttons
 
 
-def upright_pages(page: Any) -> Iterator[tuple[Any, int]]:
-    """Yield a page for each direction in which text runs: turned upright by so many quarters, and with this text alone."""
+def upright_pages(page: Any) -> Iterator[tuple[Any, bool]]:
+    """Yield a page for each direction in which text runs: turned upright and with this text alone.
+
+    Each comes with whether it is sideways text beside all other text, as a stamp is.
+    """
     for turn in dict.fromkeys(map(_turn, page.chars)) or [0]:
         view = _turned(page, turn) if turn else page
-        letters = _together(_once(_straight(letter, view) for letter in view.chars if not _turn(letter)))
+        others = [letter for letter in view.chars if _turn(letter)]
+        # a soft hyphen that is not seen may be written as a space without width
+        own = (one for one in view.chars if not _turn(one) and (one["adv"] or not one["text"].isspace()))
+        letters = _together(_once(_straight(letter, view) for letter in own))
         view.objects["char"] = letters if turn else _with_fields(view, letters)
-        yield view, turn
+        yield view, bool(turn) and _stands_beside(letters, others)
+
+
+def _stands_beside(letters: Iterable[_Letter], others: Iterable[_Letter]) -> bool:
+    """Whether letters stand above or below all others."""
+    low, high = max(one["bottom"] for one in letters), min(one["top"] for one in letters)
+    return low <= min((one["top"] for one in others), default=0) or high >= max(
+        (one["bottom"] for one in others), default=math.inf
+    )
 
 
 def _turn(letter: _Letter) -> int:
@@ -81,7 +92,7 @@ def _together(letters: Iterable[_Letter]) -> list[_Letter]:
     for _, line in groupby(letters, key=lambda letter: (round(letter["bottom"], 1), letter["size"])):
         row = list(line)
         gaps = [(after["x0"] - one["x1"]) / (one["size"] or 1) for one, after in pairwise(row)]
-        apart = median(gaps) if len(gaps) >= MIN_GAPS else 0.0
+        apart = median(gaps) if len(gaps) > 4 else 0.0
         is_apart = apart >= APART and any(letter["text"] == " " for letter in row)
         kept += [{**letter, "x1": letter["x1"] + apart * letter["size"]} for letter in row] if is_apart else row
     return kept

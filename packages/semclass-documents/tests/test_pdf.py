@@ -66,6 +66,11 @@ def test_sideways_text_is_read_and_stamps_are_not(tmp_path):
     ]
 
 
+def test_sideways_text_in_a_narrow_margin_is_read(tmp_path):
+    page = turned(0, 30, 700, ["The report begins."]) + turned(90, 40, 300, ["Draft of June"])
+    assert texts(tmp_path, page) == ["The report begins.\n\nDraft of June"]
+
+
 def test_a_sideways_table_has_rows(tmp_path):
     rows = [["Berth", "Fee"], ["North", "40"], ["South", "55"]]
     lines = "0 1 -1 0 500 100 cm " + grid(rows, 300)
