@@ -43,9 +43,7 @@ def upright_pages(page: Any) -> Iterator[tuple[Any, bool]]:
     for turn in dict.fromkeys(map(_turn, page.chars)) or [0]:
         view = _turned(page, turn) if turn else page
         others = [letter for letter in view.chars if _turn(letter)]
-        # a soft hyphen that is not seen may be written as a space without width
-        own = (one for one in view.chars if not _turn(one) and (one["adv"] or not one["text"].isspace()))
-        letters = _together(_once(_straight(letter, view) for letter in own))
+        letters = _together(_once(_straight(letter, view) for letter in view.chars if not _turn(letter)))
         view.objects["char"] = letters if turn else _with_fields(view, letters)
         yield view, bool(turn) and _stands_beside(letters, others)
 
@@ -91,11 +89,18 @@ def _together(letters: Iterable[_Letter]) -> list[_Letter]:
     kept: list[_Letter] = []
     for _, line in groupby(letters, key=lambda letter: (round(letter["bottom"], 1), letter["size"])):
         row = list(line)
+        # a soft hyphen that is not seen may be written as a space, over which the next letter stands
+        hidden = {place for place, (one, after) in enumerate(pairwise(row)) if one["text"] == " " and _meet(one, after)}
+        row = [one for place, one in enumerate(row) if place not in hidden]
         gaps = [(after["x0"] - one["x1"]) / (one["size"] or 1) for one, after in pairwise(row)]
         apart = median(gaps) if len(gaps) > 4 else 0.0
         is_apart = apart >= APART and any(letter["text"] == " " for letter in row)
         kept += [{**letter, "x1": letter["x1"] + apart * letter["size"]} for letter in row] if is_apart else row
     return kept
+
+
+def _meet(one: _Letter, other: _Letter) -> bool:
+    return bool(abs(one["x0"] - other["x0"]) <= OVERPRINT * one["size"])
 
 
 def _once(letters: Iterable[_Letter]) -> list[_Letter]:

@@ -131,6 +131,10 @@ def test_soft_hyphens_inside_a_word_are_dropped(tmp_path):
     assert texts(tmp_path, shown(10, "The co\xadoperative of the town", 700), font=SOFT) == [
         "The cooperative of the town"
     ]
+    # as browsers write one that is not seen
+    assert texts(tmp_path, "BT /F 10 Tf 100 700 Td [(The co ) 278 (operative of the town)] TJ ET ") == [
+        "The cooperative of the town"
+    ]
 
 
 def field(value, kind="Tx", name="boat", more="", top=705, left=250):
