@@ -238,7 +238,7 @@ class PassageIndex(Header):
         return self._candidates(*candidates.find(self, query, n, scoring, allowed), passage_encoder)
 
     def scored(self, query: Query, scoring: Scoring, passage_encoder: PassageEncoder) -> Candidates:
-        """Score all passages among each other, in the order of rows, as passages that came with the question."""
+        """Score all passages, in the order of rows, as passages that came with the question."""
         signals, parts = candidates.score(self, query, self.rows, scoring)
         return replace(self._candidates(self.rows, signals, parts, passage_encoder), is_stored=False)
 
