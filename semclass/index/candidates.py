@@ -241,7 +241,8 @@ def find(
     nearby = lexical
     if scoring.around and len(rows):
         places = rows if index.live is None else np.searchsorted(index.rows, rows)
-        nearby = (1 - scoring.around) * lexical + scoring.around * largest_nearby(places, lexical)
+        share = scoring.around * min(1.0, len(rows) / DEPTH)  # in a small index, everything is nearby
+        nearby = (1 - share) * lexical + share * largest_nearby(places, lexical)
     signals, parts = _fused(index, query, rows, scoring, dense, lexical, nearby, depth)
     best = top_k(sum_of(parts), n)
     found, added = ({name: values[best] for name, values in some.items()} for some in (signals, parts))
