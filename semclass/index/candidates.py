@@ -44,10 +44,10 @@ NEAR = 4
 """Passages on either side whose words count for a passage, see `AROUND`. From 2 to 10 it is much the same."""
 
 AROUND = 0.75
-"""Share of the best BM25 score nearby in that of a passage, as the words of a question may stand in the passages around.
+"""Share of the best BM25 score nearby in that of a passage: words of a question may stand in the text around.
 
-nDCG@10 of 18 collections rises by .010 (shares from .6 to 1: .007 to .010), and falls on none by more than .001. Where
-passages are in no order, by chance, it falls by .0005. ``docs/decisions/signals.md``.
+Nearby are passages of the same document and title. nDCG@10 of 18 collections rises by .010 (shares from .6 to 1: .007 to
+.010), and falls on none by more than .002; see ``docs/decisions/signals.md``.
 """
 
 
@@ -242,7 +242,7 @@ def find(
     if scoring.around and len(rows):
         places = rows if index.live is None else np.searchsorted(index.rows, rows)
         share = scoring.around * min(1.0, len(rows) / DEPTH)  # in a small index, everything is nearby
-        nearby = (1 - share) * lexical + share * largest_nearby(places, lexical)
+        nearby = (1 - share) * lexical + share * largest_nearby(places, _titles(index, rows), lexical)
     signals, parts = _fused(index, query, rows, scoring, dense, lexical, nearby, depth)
     best = top_k(sum_of(parts), n)
     found, added = ({name: values[best] for name, values in some.items()} for some in (signals, parts))
@@ -255,11 +255,18 @@ def score(index: Searched, query: Query, rows: IntArray, scoring: Scoring) -> tu
     return _fused(index, query, rows, scoring, _dense(index, query, rows), lexical, lexical, len(rows))
 
 
-def largest_nearby(places: IntArray, scores: DoubleArray) -> DoubleArray:
-    """Largest score of each of n passages and those at most `NEAR` places away, which ascend, (n,)."""
+def _titles(index: Searched, rows: IntArray) -> npt.NDArray[np.uint64]:
+    titles = np.empty(len(rows), np.uint64)
+    for part, here, local in index.within(rows):
+        titles[here] = part.title_hashes[local]
+    return titles
+
+
+def largest_nearby(places: IntArray, titles: npt.NDArray[np.uint64], scores: DoubleArray) -> DoubleArray:
+    """Largest score of each of n passages and those of its title at most `NEAR` places away, which ascend, (n,)."""
     largest: DoubleArray = scores.copy()
     for step in range(1, NEAR + 1):
-        near = places[step:] - places[:-step] <= NEAR
+        near = (places[step:] - places[:-step] <= NEAR) & (titles[step:] == titles[:-step])
         np.maximum(largest[step:], scores[:-step], out=largest[step:], where=near)
         np.maximum(largest[:-step], scores[step:], out=largest[:-step], where=near)
     return largest

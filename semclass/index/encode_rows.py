@@ -37,6 +37,7 @@ from semclass.index.passage_encoder import (
     label,
     labelled,
     searchable,
+    title_of,
 )
 from semclass.index.segment import NOTHING, Segment, hashes_of
 from semclass.scoring.bm25 import count_terms
@@ -118,7 +119,9 @@ class IndexConfig:
             lines = [line_of(passage) for passage in passages]
         ids = [passage.id for passage in passages]
         columns = columns_of([passage.metadata for passage in passages])
-        segment = replace(segment_of(arrays), records=records_of(lines), columns=columns, id_hashes=hashes_of(ids))
+        titles = hashes_of([f"{passage.metadata.get('document', '')}\n{title_of(passage)}" for passage in passages])
+        texts: dict[str, Any] = {"records": records_of(lines), "id_hashes": hashes_of(ids), "title_hashes": titles}
+        segment = replace(segment_of(arrays), columns=columns, **texts)
         return segment, [ids[row] for row in truncated]
 
     def arrays(self, passages: Sequence[Passage], *, classes: bool = True) -> tuple[dict[str, Ragged], tuple[int, ...]]:
@@ -165,6 +168,7 @@ def segment_of(arrays: Mapping[str, Ragged]) -> Segment:
         postings=count_terms(arrays["terms"]),
         columns=columns_of([]),
         id_hashes=np.zeros(0, np.uint64),
+        title_hashes=np.zeros(0, np.uint64),
     )
 
 

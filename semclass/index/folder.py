@@ -33,7 +33,7 @@ if WINDOWS:
 else:
     import fcntl
 
-PROTOCOL = 9
+PROTOCOL = 10
 """Version of the folder's format."""
 
 LOCK = ".lock"

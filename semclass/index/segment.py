@@ -96,6 +96,8 @@ class Segment:
     probabilities: Annotated[FloatArray, RowFormat(columns=True)]
     #: hash of the id of each passage, (n,), so that ids are found without a table of strings
     id_hashes: Annotated[npt.NDArray[np.uint64], RowFormat()]
+    #: hash of the document and the title of each passage, (n,): those side by side are of one text
+    title_hashes: Annotated[npt.NDArray[np.uint64], RowFormat()]
     postings: Postings
     columns: Columns
     near: Reduced | None = None  # for many vectors of quarter bytes, see semclass.scoring.approximation

@@ -43,6 +43,7 @@ def check(segment: Segment, passages: int, where: Path, *, classes: int, small: 
     for name, array, shape, kind in (
         ("probabilities", segment.probabilities, (n, classes), "f4"),
         ("id_hashes", segment.id_hashes, (n,), "u8"),
+        ("title_hashes", segment.title_hashes, (n,), "u8"),
         ("bm25/lengths", counts.lengths, (n,), "u"),
         ("bm25/terms", counts.terms, (terms,), "u4"),
         ("bm25/starts", counts.starts, (terms + 1,), "u"),

@@ -157,8 +157,14 @@ def test_for_bm25_alone_few_passages_are_compared(monkeypatch, parts):
     np.testing.assert_array_equal(rows, exhaustive(index, query, 10, scoring)[0])
 
 
-@given(st.lists(st.tuples(st.integers(0, 40), st.floats(0, 9)), unique_by=lambda pair: pair[0]).map(sorted))
-def test_the_largest_score_nearby_is_that_of_all_pairs(pairs):
-    places, scores = np.array([place for place, _ in pairs], np.int64), np.array([score for _, score in pairs])
-    wanted = [max(score for place, score in pairs if abs(place - here) <= NEAR) for here, _ in pairs]
-    np.testing.assert_array_equal(largest_nearby(places, scores), wanted)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 1), st.floats(0, 9)), unique_by=lambda row: row[0]).map(
+        sorted
+    )
+)
+def test_the_largest_score_nearby_is_that_of_all_pairs(rows):
+    places, titles, scores = (
+        np.array([row[at] for row in rows], kind) for at, kind in enumerate((int, np.uint64, float))
+    )
+    wanted = [max(s for place, t, s in rows if abs(place - here) <= NEAR and t == title) for here, title, _ in rows]
+    np.testing.assert_array_equal(largest_nearby(places, titles, scores), wanted)

@@ -120,7 +120,7 @@ DAMAGES = {
     "no number of passages": lambda values: first(values).update(passages="20"),
     "a threshold too many": lambda values: values.update(thresholds=[0.5]),
     "no segments": lambda values: values.update(segments=[]),
-    "another protocol": lambda values: values.update(protocol=10),
+    "another protocol": lambda values: values.update(protocol=11),
     "no thresholds": lambda values: values.pop("thresholds"),
 }
 
