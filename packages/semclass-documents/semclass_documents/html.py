@@ -49,7 +49,7 @@ _WIDER = {
 """Encodings that pages name, with those that browsers read them in, which have more characters."""
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_HYPHENS = {0xAD: None, 0x2011: "-"}  # soft ones, which are not seen, and non-breaking ones
+HYPHENS = {0xAD: None, 0x2011: "-"}  # soft ones, which are not seen, and non-breaking ones
 _PERMALINKS = frozenset([*"¶#§🔗\uf0c1↑↩", "↩\ufe0e"])
 _HEADING = re.compile(r"^(#+) +(.*)", re.MULTILINE)
 _ACCORDION = re.compile("accordion|collaps|toggle|faq|question", re.IGNORECASE)
@@ -147,7 +147,7 @@ def html_to_markdown(content: bytes, *, whole: bool = False, named: bool = False
         text = f"{text[: headings[0].start()]}# {text[headings[0].start(2) :]}"
     elif title and not firsts:
         text = f"# {title}\n\n{text}"
-    return _PLACE.sub(lambda match: tables[int(match[1])], text).translate(_HYPHENS)
+    return _PLACE.sub(lambda match: tables[int(match[1])], text).translate(HYPHENS)
 
 
 def _is_text(block: str) -> bool:

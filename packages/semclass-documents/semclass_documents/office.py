@@ -20,11 +20,12 @@ from openpyxl.utils import range_boundaries
 from semclass import Chunking
 from semclass.plugins import Document, check_cells, paragraph, read_sheet, table
 from semclass_documents.equations import linear
-from semclass_documents.html import PAGE_MARK, html_to_markdown
+from semclass_documents.html import HYPHENS, PAGE_MARK, html_to_markdown
 from semclass_documents.limits import check_package
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _PROSE = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _PAGE_END = re.compile(rf"^((?:#+|-|\d+\.)?[ \t]*){PAGE_MARK}", re.MULTILINE)
@@ -93,10 +94,11 @@ def read_pptx(path: Path, _: Chunking) -> Document:
     """Read slides as Markdown, one a page: the title as heading, texts, tables and the speaker's notes."""
     check_package(path)
     slides = pptx.Presentation(str(path)).slides
-    return Document("\f".join(_joined(_slide(slide)) for slide in slides))
+    return Document("\f".join(_joined(_slide(slide)) for slide in slides).translate(HYPHENS))
 
 
 def _slide(slide: Any) -> Iterator[tuple[str, str]]:
+    _show_equations(slide.shapes._spTree)
     title = slide.shapes.title
     named = " ".join(title.text_frame.text.split()) if title is not None else ""
     others = [shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id]
@@ -107,6 +109,20 @@ def _slide(slide: Any) -> Iterator[tuple[str, str]]:
     # a heading without a name ends the section of the slide before
     yield "heading", f"# {named if parts else ''}".strip()
     yield from parts or [("text", paragraph(named))]
+
+
+def _show_equations(tree: Any) -> None:
+    """Write equations as text, and shapes that have one in place of the versions of them, which python-pptx leaves out."""
+    for versions in list(tree.iter(f"{_COMPATIBLE}AlternateContent")):
+        for part in list(versions[0]):
+            versions.addprevious(part)
+        versions.getparent().remove(versions)
+    for equation in list(tree.iter(f"{_M}oMath")):
+        paragraph_of = next(equation.iterancestors(f"{_A}p"), None)
+        if paragraph_of is not None:
+            run = tree.makeelement(f"{_A}r")
+            etree.SubElement(run, f"{_A}t").text = linear(equation)
+            next(part for part in paragraph_of if part in [*equation.iterancestors()]).addprevious(run)
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[tuple[str, str]]:

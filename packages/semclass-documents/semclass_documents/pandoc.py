@@ -12,7 +12,7 @@ from lxml import etree
 
 from semclass import Chunking
 from semclass.plugins import Document
-from semclass_documents.html import html_to_markdown
+from semclass_documents.html import HYPHENS, html_to_markdown
 from semclass_documents.limits import check_package
 from semclass_documents.reader import BY_PANDOC
 
@@ -26,7 +26,7 @@ def read_by_pandoc(path: Path, _: Chunking) -> Document:
     if kind == "odt":
         check_package(path)
         return Document(html_to_markdown(_run(_flat(path), kind, "html").encode(), whole=True, named=True))
-    return Document(_run(path.read_bytes(), kind, "gfm-raw_html-alerts"))
+    return Document(_run(path.read_bytes(), kind, "gfm-raw_html-alerts").translate(HYPHENS))
 
 
 def _run(content: bytes, kind: str, to: str) -> str:

@@ -48,12 +48,14 @@ def upright_pages(page: Any) -> Iterator[tuple[Any, bool]]:
         yield view, bool(turn) and _stands_beside(letters, others)
 
 
-def _stands_beside(letters: Iterable[_Letter], others: Iterable[_Letter]) -> bool:
+def _stands_beside(letters: Sequence[_Letter], others: Sequence[_Letter]) -> bool:
     """Whether letters stand above or below all others."""
     low, high = max(one["bottom"] for one in letters), min(one["top"] for one in letters)
-    return low <= min((one["top"] for one in others), default=0) or high >= max(
-        (one["bottom"] for one in others), default=math.inf
+    top, bottom = (
+        min((one["top"] for one in others), default=0),
+        max((one["bottom"] for one in others), default=math.inf),
     )
+    return bool(low <= top or high >= bottom)
 
 
 def _turn(letter: _Letter) -> int:

@@ -57,6 +57,22 @@ def test_a_chart_without_categories_is_a_table_of_its_points(deck, tmp_path):
     assert read(deck, tmp_path)[0][1].endswith("1; depth: 7.5\n2; depth: 8")
 
 
+def test_a_text_with_an_equation_is_read(deck, tmp_path):
+    from lxml import etree
+    from pptx.util import Cm
+
+    text = slide(deck, "Force").shapes.add_textbox(Cm(1), Cm(5), Cm(9), Cm(2))
+    text.text_frame.text = "So "
+    math = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+    equation = f'<a14:m xmlns:a14="urn:a14"><m:oMath xmlns:m="{math}"><m:r><m:t>F=2</m:t></m:r></m:oMath></a14:m>'
+    text.text_frame.paragraphs[0]._p.append(etree.fromstring(equation))
+    choice = '<mc:AlternateContent xmlns:mc="{0}"><mc:Choice/><mc:Fallback><x/></mc:Fallback></mc:AlternateContent>'
+    versions = etree.fromstring(choice.format("http://schemas.openxmlformats.org/markup-compatibility/2006"))
+    text._element.addprevious(versions)
+    versions[0].append(text._element)
+    assert read(deck, tmp_path) == [("Force", "Force\n\nSo F=2")]
+
+
 def test_slides_without_text_or_title_are_kept_apart(deck, tmp_path):
     from pptx.util import Cm
 
