@@ -167,7 +167,7 @@ class SearchAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class RerankedHit(Hit):
-    """A passage of the request. `index` is its place in the request, from 0, and its id if it has none."""
+    """A passage of the request. `index` is its place there, from 0. A passage without an id has this place as its id."""
 
     index: int = 0
 
