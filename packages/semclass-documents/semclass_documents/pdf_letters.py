@@ -45,7 +45,7 @@ def upright_pages(page: Any) -> Iterator[tuple[Any, bool]]:
         others = [letter for letter in view.chars if _turn(letter)]
         letters = _together(_once(_straight(letter, view) for letter in view.chars if not _turn(letter)))
         view.objects["char"] = letters if turn else _with_fields(view, letters)
-        yield view, bool(turn) and _stands_beside(letters, others)
+        yield view, bool(turn and letters) and _stands_beside(letters, others)
 
 
 def _stands_beside(letters: Sequence[_Letter], others: Sequence[_Letter]) -> bool:

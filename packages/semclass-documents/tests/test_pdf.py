@@ -33,7 +33,7 @@ def turned(degrees, x, y, lines=WORDS, lean=0.0):
     )
 
 
-@pytest.mark.parametrize("degrees", [-5, -1.5, 0.5, 1.5, 3, 30, 90, 91.5, 180, 270, 268])
+@pytest.mark.parametrize("degrees", [-5, -1.5, 0.5, 1.5, 3, 30, 45, 90, 91.5, 135, 180, 225, 270, 268, 315])
 def test_text_in_any_direction_is_read(tmp_path, degrees):
     assert texts(tmp_path, turned(degrees, 300, 400)) == [" ".join(WORDS)]
 
