@@ -43,10 +43,7 @@ def test_letters_that_lean_are_words(tmp_path, lean):
     assert texts(tmp_path, turned(0, 100, 400, lean=lean)) == [" ".join(WORDS)]
     apart = "".join(placed(word, 1, 0, lean, 1, 100 + 60 * place, 400) for place, word in enumerate(WORDS[0].split()))
     assert texts(tmp_path, apart) == [WORDS[0]]
-
-
-def test_letters_set_apart_are_words(tmp_path):
-    assert texts(tmp_path, f"BT /F 10 Tf 3 Tc 100 700 Td ({WORDS[0]}) Tj ET ") == [WORDS[0]]
+    assert texts(tmp_path, f"BT /F 10 Tf 3 Tc 100 700 Td ({WORDS[0]}) Tj ET ") == [WORDS[0]]  # letters set apart
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
@@ -64,11 +61,8 @@ def test_sideways_text_is_read_and_stamps_are_not(tmp_path):
     assert texts(tmp_path, page + turned(90, 20, 300, ["Draft of June"])) == [
         "The report begins here and ends at the foot of the page."
     ]
-
-
-def test_sideways_text_in_a_narrow_margin_is_read(tmp_path):
-    page = turned(0, 30, 700, ["The report begins."]) + turned(90, 40, 300, ["Draft of June"])
-    assert texts(tmp_path, page) == ["The report begins.\n\nDraft of June"]
+    narrow = turned(0, 30, 700, ["The report begins."]) + turned(90, 40, 300, ["Draft of June"])
+    assert texts(tmp_path, narrow) == ["The report begins.\n\nDraft of June"]
 
 
 def test_a_sideways_table_has_rows(tmp_path):

@@ -63,12 +63,11 @@ def test_a_text_with_an_equation_is_read(deck, tmp_path):
 
     text = slide(deck, "Force").shapes.add_textbox(Cm(1), Cm(5), Cm(9), Cm(2))
     text.text_frame.text = "So "
-    math = "http://schemas.openxmlformats.org/officeDocument/2006/math"
-    equation = f'<a14:m xmlns:a14="urn:a14"><m:oMath xmlns:m="{math}"><m:r><m:t>F=2</m:t></m:r></m:oMath></a14:m>'
-    text.text_frame.paragraphs[0]._p.append(etree.fromstring(equation))
-    choice = '<mc:AlternateContent xmlns:mc="{0}"><mc:Choice/><mc:Fallback><x/></mc:Fallback></mc:AlternateContent>'
-    versions = etree.fromstring(choice.format("http://schemas.openxmlformats.org/markup-compatibility/2006"))
-    text._element.addprevious(versions)
+    names = "http://schemas.openxmlformats.org/{}/2006"
+    math = f'<m:oMath xmlns:m="{names.format("officeDocument")}/math"><m:r><m:t>F=2</m:t></m:r></m:oMath>'
+    text.text_frame.paragraphs[0]._p.append(etree.fromstring(f"<a>{math}</a>"))
+    versions = f'<c:AlternateContent xmlns:c="{names.format("markup-compatibility")}"><c:Choice/></c:AlternateContent>'
+    text._element.addprevious(versions := etree.fromstring(versions))
     versions[0].append(text._element)
     assert read(deck, tmp_path) == [("Force", "Force\n\nSo F=2")]
 
