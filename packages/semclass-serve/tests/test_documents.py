@@ -186,5 +186,5 @@ def test_an_address_can_be_given_in_place_of_a_folder(models, retriever):
 def test_an_address_has_a_host_and_a_field(place):
     with pytest.raises(InputError, match="documents is"):
         Settings(documents=place)
-    with pytest.raises(InputError, match="no folder"):
+    with pytest.raises(InputError, match="not a folder"):
         replace(Settings(), documents=Path("nowhere") / (place or "x"))
