@@ -104,6 +104,12 @@ def _audit(head: Head, artifact: artifacts.Artifact) -> None:
         raise ArtifactError(f"{path} must return finite numbers of shape (1, {len(head.classes)}), not {probe.shape}")
 
 
+def softmax(scores: DoubleArray) -> DoubleArray:
+    """Turn scores into probabilities; rows sum to 1."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
 def log_odds(probabilities: DoubleArray, least: float) -> DoubleArray:
     """Log-odds of probabilities, which are kept `least` from 0 and 1."""
     given = np.clip(probabilities, least, 1 - least)

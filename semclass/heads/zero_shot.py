@@ -22,7 +22,7 @@ from semclass.documents.decoding import read_text
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.entailment import QUESTION_VIEWS, SENTENCE_VIEWS, EntailmentClassifier
-from semclass.heads.head import decide, labelled
+from semclass.heads.head import decide, labelled, softmax
 from semclass.heads.texts import open_encoder
 from semclass.scoring.vectors import unit
 
@@ -116,12 +116,6 @@ class ZeroShotClassifier:
         logs = np.repeat(near.min(axis=1, keepdims=True), count, axis=1)
         np.put_along_axis(logs, nearest, near, axis=1)
         return cosines + ENTAILMENT * logs
-
-
-def softmax(scores: DoubleArray) -> DoubleArray:
-    """Turn scores into probabilities; rows sum to 1."""
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def read_descriptions(path: str | Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.heads.head import softmax
 
 SMALLEST = 1e-12  # least scale, and least probability of which a logarithm is taken
 FLAT = 0.003  # thresholds whose F1 is within this of the best count as equally good; the middle one is taken
@@ -103,9 +104,7 @@ def probabilities_of(scores: DoubleArray, link: str) -> DoubleArray:
     """Turn calibrated scores into probabilities."""
     if link == "sigmoid":
         return np.asarray(0.5 * (1 + np.tanh(scores / 2)), np.float64)  # the same as 1 / (1 + exp(-x)), never overflows
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    probabilities: DoubleArray = powers / powers.sum(axis=1, keepdims=True)
-    return probabilities
+    return softmax(scores)
 
 
 def log_loss(probabilities: DoubleArray, truth: IntArray, link: str, weight: DoubleArray | None = None) -> float:
