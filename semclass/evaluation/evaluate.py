@@ -41,15 +41,13 @@ def rank(
     retriever: HybridRetriever,
     methods: Iterable[str] | None = None,
     *,
-    candidates: int | None = None,
     depth: int = RUN_DEPTH,
     progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, list[list[str]]]:
     """Rank the passages for each question by several methods, with the weights of the retriever.
 
     Returns by method the n rankings of the questions: ids of passages, best first, at most `depth`. Without `methods`, all
-    methods are used whose heads the models have. `candidates` is the number of passages to re-rank, by default that of each
-    method. `progress` is called with the number of questions done by a method.
+    methods are used whose heads the models have. `progress` is called with the number of questions done by a method.
 
     Raises an InputError if the index is on a server, which returns no passages behind those that are re-ranked.
     """
@@ -57,7 +55,7 @@ def rank(
     questions = list(dataset.questions.values())
     rankings: dict[str, list[list[str]]] = {}
     for name in methods_of(retriever) if methods is None else methods:
-        options, rankings[name] = SearchOptions(method=name, candidates=candidates), []
+        options, rankings[name] = SearchOptions(method=name), []
         for start in range(0, len(questions), BATCH):
             results = retriever.search_many(questions[start : start + BATCH], depth, options)
             rankings[name] += [[hit.id for hit in result] for result in results]

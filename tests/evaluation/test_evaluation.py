@@ -124,12 +124,12 @@ def test_an_interval_of_many_questions_is_the_normal_one():
 def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
     texts, done = list(QUESTIONS)[:2], []
     data = Dataset(Path(), {text: text for text in texts}, {text: {QUESTIONS[text]: 1} for text in texts})
-    rankings = rank(data, retriever, ["hybrid", "entail-integrated"], candidates=5, progress=done.append)
+    rankings = rank(data, retriever, ["hybrid", "entail-integrated"], progress=done.append)
     assert sum(done) == 4
     for hybrid, reranked in zip(*rankings.values(), strict=True):
         assert len(hybrid) == len(corpus)
-        assert sorted(reranked[:5]) == sorted(hybrid[:5])
-        assert reranked[5:] == hybrid[5:]
+        assert sorted(reranked[:10]) == sorted(hybrid[:10])
+        assert reranked[10:] == hybrid[10:]
     assert len(rank(data, retriever, ["default"], depth=7)["default"][0]) == 7
 
 
