@@ -44,7 +44,7 @@ CERTAINTIES = ("strong", "likely", "weak")
 CERTAINTY_DEPTH = 10  #: number of first places among which another passage may give more of the requested answer
 MAX_BEHIND = 2.0  #: how much more of it, in log-odds, another passage may give if the first hit is to be strong
 
-BOUNDS: Mapping[str, float] = {"strong": 0.3, "likely": 0.15, "near": 0.45, "relevance": 0.04}
+BOUNDS: Mapping[str, float] = {"strong": 0.3, "likely": 0.1, "near": 0.45, "relevance": 0.04}
 """Least values from which a word holds: the least at which the sentence on `CERTAINTIES` is true of manuals, too.
 
 ``strong`` and ``likely`` bound the lead; ``python -m bench carry`` shows how often each word is right. A first passage
