@@ -285,6 +285,7 @@ class Explanation:
     #: Position of the sentence nearest to the question in the passage's text: its first character, and the character
     #: after its last. None for a passage with only a title.
     sentence: tuple[int, int] | None
+    reused: bool | None = None  #: whether a re-ranker had encoded the text for an earlier question; None for an index
 
 
 @dataclass(frozen=True)

@@ -79,12 +79,13 @@ class TextCache:
 
     def read(
         self, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool, language: str
-    ) -> tuple[dict[str, Ragged], npt.NDArray[np.bool_]]:
-        """Return the arrays of at least one distinct text, encoded now or before, and whether each is too long, (n,)."""
+    ) -> tuple[dict[str, Ragged], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the arrays of n texts, at least one, and whether each is too long, and was encoded before, (n,) each."""
         keys = [(text, classes, language) for text in texts]
         with self._lock:
             kept = [self._find(key) for key in keys]
-        missing = [row for row, entry in enumerate(kept) if entry is None]
+        reused = np.array([entry is not None for entry in kept])
+        missing = np.flatnonzero(~reused).tolist()
         if missing:
             passages = [Passage("", texts[row][1], {"title": texts[row][0]}) for row in missing]
             config = IndexConfig(passage_encoder, small=False, language=language)
@@ -99,7 +100,7 @@ class TextCache:
                 self._keep(keys[row], kept[row])
         entries = [entry for entry in kept if entry is not None]
         joined = {name: chained([rows[name] for rows, _ in entries]) for name in entries[0][0]}
-        return joined, np.array([too_long for _, too_long in entries])
+        return joined, np.array([too_long for _, too_long in entries]), reused
 
     def _find(self, key: Key) -> Entry | None:
         entry = self._kept.get(key)
@@ -225,14 +226,17 @@ class Reranker:
             items = [read[row] for row in rows]
             with concurrency_limit():  # for each chunk, so that other threads get their turns in between
                 queries = models.encode([questions[row] for row in rows], **needed)
-                candidates, long = self.candidates(queries, items, method, used, needed)
-                for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
+                candidates, long, reused = self.candidates(queries, items, method, used, needed)
+                for row, query, some, found, again in zip(rows, queries, items, candidates, reused, strict=True):
                     # fusion in place of the default keeps the order of candidates, which here is that of the caller
                     if not method.candidates:
                         found = replace(found, order=np.argsort(-found.score, kind="stable"))
                     ranked = method.order(models, query, found, used)
                     shown = [some[place] for place in ranked.places[:limit].tolist()]
                     told = explained(models, query, ranked, shown, models.pairs.idf[query.terms]) if explain else None
+                    if told is not None:
+                        places = ranked.places[:limit].tolist()
+                        told = [replace(each, reused=bool(again[at])) for each, at in zip(told, places, strict=True)]
                     hits = make_hits(query, ranked, shown, told)
                     result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                     results[row] = result
@@ -253,21 +257,23 @@ class Reranker:
         method: Method,
         weights: Mapping[str, float],
         needed: Mapping[str, bool],
-    ) -> tuple[list[Candidates], list[int]]:
+    ) -> tuple[list[Candidates], list[int], list[npt.NDArray[np.bool_]]]:
         """Encode passages, and score them as an index would, with the word statistics of these passages.
 
-        Also returns the places, among the passages of all questions, of those with a sentence that is too long to be read.
+        Also returns the places, among the passages of all questions, of those with a sentence that is too long to be read,
+        and for each question, whether each passage was encoded for an earlier one.
         """
         encoder, places = self.models.passage_encoder, dict[Text, int]()
         rows_of = [[places.setdefault(parts_of(item)[:2], len(places)) for item in some] for some in passages]
         language = language_of([" ".join(text) for text in islice(places, LANGUAGE_DEPTH)])
-        texts, too_long = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
+        texts, too_long, reused = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
         header, scoring = IndexConfig(encoder, small=False, language=language).header(), method.scoring(weights)
         found = []
         for query, rows in zip(queries, rows_of, strict=True):
             segment = segment_of({name: array.take(np.array(rows)) for name, array in texts.items()})
             found.append(PassageIndex(**header, parts=(Part(segment),)).scored(query, scoring, encoder))
-        return found, np.flatnonzero(too_long[[*chain.from_iterable(rows_of)]]).tolist()
+        long = np.flatnonzero(too_long[[*chain.from_iterable(rows_of)]]).tolist()
+        return found, long, [reused[rows] for rows in rows_of]
 
 
 def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> Iterator[Passage]:

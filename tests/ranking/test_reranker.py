@@ -57,8 +57,9 @@ def test_relevance_depends_on_the_two_texts_alone(models, reranker, corpus, meth
 def test_texts_are_encoded_again_only_if_they_were_dropped(models, corpus):
     reranker = Reranker(models, TextCache(0.03))
     first, *others = (item.text for item in corpus[:8])
-    reranker.rerank(QUESTIONS[0], [first], explain=True)
+    assert not reranker.rerank(QUESTIONS[0], [first], explain=True)[0].explanation.reused
     again = reranker.rerank(QUESTIONS[1], [first], explain=True)
+    assert again[0].explanation.reused
     agree(again, Reranker(models).rerank(QUESTIONS[1], [first], explain=True))
     assert reranker.cache.usage[:2] == (1, 1)
     reranker.rerank(QUESTIONS[0], others, explain=True)
