@@ -117,12 +117,9 @@ class IndexConfig:
         if heads:
             passages = label(passages, heads)
             lines = [line_of(passage) for passage in passages]
-        ids = [passage.id for passage in passages]
         columns = columns_of([passage.metadata for passage in passages])
-        titles = hashes_of([f"{passage.metadata.get('document', '')}\n{title_of(passage)}" for passage in passages])
-        texts: dict[str, Any] = {"records": records_of(lines), "id_hashes": hashes_of(ids), "title_hashes": titles}
-        segment = replace(segment_of(arrays), columns=columns, **texts)
-        return segment, [ids[row] for row in truncated]
+        segment = replace(segment_of(arrays), records=records_of(lines), columns=columns, **hashes(passages))
+        return segment, [passages[row].id for row in truncated]
 
     def arrays(self, passages: Sequence[Passage], *, classes: bool = True) -> tuple[dict[str, Ragged], tuple[int, ...]]:
         """Encode passages into the arrays of :func:`segment_of`. Also returns the rows of those that are too long."""
@@ -170,6 +167,12 @@ def segment_of(arrays: Mapping[str, Ragged]) -> Segment:
         id_hashes=np.zeros(0, np.uint64),
         title_hashes=np.zeros(0, np.uint64),
     )
+
+
+def hashes(passages: Sequence[Passage]) -> dict[str, Any]:
+    """Hash the ids of passages, and of each its document and title, as the arrays of a segment."""
+    titles = [f"{passage.metadata.get('document', '')}\n{title_of(passage)}" for passage in passages]
+    return {"id_hashes": hashes_of([passage.id for passage in passages]), "title_hashes": hashes_of(titles)}
 
 
 def language_for(passages: Sequence[Passage], told: str | None) -> str:

@@ -33,6 +33,7 @@ from semclass.index.encode_rows import (
     IndexConfig,
     check_models,
     chunks,
+    hashes,
     in_order,
     language_for,
     line_of,
@@ -621,7 +622,7 @@ def _copies(index: PassageIndex, rows: IntArray, passages: Sequence[Passage]) ->
                 segment.join([Part(part, keep)]),
                 records=records_of(lines),
                 columns=columns,
-                id_hashes=hashes_of([passage.id for passage in new]),
+                **hashes(new),
             )
             copies.append(Part(copy))
             places, local = np.delete(places, first), np.delete(local, first)
