@@ -59,13 +59,12 @@ def build(
     records, such as a CSV file of tickets, is one passage, and its columns are metadata. To resume an interrupted build,
     run the same command again. An existing index is replaced only with --replace, and only when the new index is complete.
     """
-    from semclass.index.encode_rows import IndexConfig
     from semclass.index.folder import check_target, store
     from semclass.index.writer import build_index
 
     check_target(out, replace=replace)
     models = reading.models()
-    header = IndexConfig.of(models.passage_encoder, small=small).header()
+    header = models.passage_encoder.header(small=small).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, parts=()), models)
     with reading.passages(source, "indexing") as (passages, step):
@@ -139,8 +138,7 @@ def sync(folder: Path, source: Path, *, dry_run: bool, yes: bool, as_json: bool,
     headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
     --cut, --size, --overlap, --encoding, --keep-boilerplate, --keep-copies or names of columns.
     """
-    from semclass.index.folder import manifest_or_none, store
-    from semclass.index.verify import describe
+    from semclass.index.folder import describe, manifest_or_none, store
     from semclass.index.writer import find_changes, sync_index
 
     if not source.is_dir():
@@ -227,7 +225,7 @@ def delete(
 @options.json_output
 def info(folder: Path, *, as_json: bool) -> None:
     """Show the contents of the index in DIR: number of passages, size, and tuned weights."""
-    from semclass.index.verify import describe
+    from semclass.index.folder import describe
 
     contents = describe(folder)
     total, tuned = sum(contents["bytes"].values()), contents["tuned"]
@@ -265,7 +263,7 @@ def verify(folder: Path, *, as_json: bool) -> None:
 
     The check stops at the first damaged file and names it.
     """
-    from semclass.index.verify import describe
+    from semclass.index.folder import describe
     from semclass.index.verify import verify as check
 
     contents = describe(folder)

@@ -24,7 +24,7 @@ from semclass.core.checks import counted, short
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY, Files
 from semclass.encoders.words import LANGUAGES
-from semclass.index import segment, shapes
+from semclass.index import segment
 from semclass.index.segment import Entry, Part, Segment
 
 WINDOWS = os.name == "nt"
@@ -64,6 +64,11 @@ class Header:
     sparse: str  #: fingerprint of the head of learnt words; empty without
     language: str  #: language of the stems of words, see `semclass.encoders.words.LANGUAGES`
     heads: Mapping[str, str]  #: fingerprints of the heads by the field that each labels
+
+    @property
+    def exact(self) -> bool:
+        """Whether vectors are stored as they are, because no codebooks compress them."""
+        return not (self.small or self.codebooks)
 
     def header(self) -> dict[str, Any]:
         """Return these fields by name."""
@@ -279,7 +284,7 @@ def open_parts(
     while True:
         try:
             parts = [_open(folder, current, entry, known.get(entry.name), mmap, verify) for entry in current.segments]
-            shapes.check_alike([part.segment for part in parts], folder)
+            segment.check_alike([part.segment for part in parts], folder)
             return current, parts
         except ArtifactError:  # noqa: PERF203 - a change of an index is rare
             if (newer := read_manifest(folder)) == current:
@@ -293,10 +298,8 @@ def _open(folder: Path, current: Manifest, entry: Entry, known: Part | None, mma
         if mmap:
             artifacts.check_files(place, entry.files, REMEDY, hashes=verify)
         opened = Segment.open(Files(place, entry.files, hashes=verify, mmap=mmap), entry.name)
-        header = current.header
-        exact = not (header.small or header.codebooks)
-        classes = len(header.classes)
-        shapes.check(opened, entry.passages, place, classes=classes, small=header.small, exact=exact)
+        header, classes = current.header, len(current.header.classes)
+        segment.check(opened, entry.passages, place, classes=classes, small=header.small, exact=header.exact)
     else:
         opened = known.segment
     if known is not None and known.entry is not None and known.entry.kept == entry.kept:
@@ -450,3 +453,30 @@ def store(folder: str | Path, *, cutting: Mapping[str, Any] | None = None, **tun
         if cutting is not None:
             values["cutting"] = dict(cutting)
         artifacts.write_atomic(path, _parsed(values, path).as_json())
+
+
+def describe(folder: str | Path) -> dict[str, Any]:
+    """Describe an index, from its manifest alone."""
+    current = read_manifest(Path(folder))
+    sizes: dict[str, int] = {}
+    for entry in current.segments:
+        for name, record in entry.files.items():
+            sizes[name] = sizes.get(name, 0) + int(record["bytes"])
+    return {
+        "passages": current.passages,
+        "removed": sum(entry.passages - entry.live for entry in current.segments),
+        "segments": [entry.live for entry in current.segments],
+        **{name: getattr(current.header, name) for name in ("encoder", "small", "classes", "heads")},
+        "bytes": sizes,
+        "tuned": current.tuned,
+        "cutting": current.cutting,
+        "unfinished": _size(Path(folder) / AREA),
+    }
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*") if folder.is_dir() else ():
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total

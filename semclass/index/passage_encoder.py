@@ -1,8 +1,8 @@
-"""Encodes passages for ranking, and labels them by heads of your own, before any question is asked."""
+"""From passages to the rows of a segment: encoding them, and labelling them by heads of your own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,49 @@ from typing import Any
 import numpy as np
 
 from semclass.core import artifacts
-from semclass.core.checks import check_text
-from semclass.core.errors import InputError
+from semclass.core.checks import check_choice, check_text, counted, short
+from semclass.core.errors import (
+    ArtifactError,
+    EncoderMismatchError,
+    InputError,
+    InputTypeError,
+    SkippedWarning,
+    TruncationWarning,
+    warn,
+)
+from semclass.core.files import REMEDY
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
 from semclass.encoders.sentences import MAX_CHARACTERS, Sentences
+from semclass.encoders.words import LANGUAGES, language_of, terms_of
 from semclass.heads.passages import PassageClassifier
-from semclass.heads.sparse import SparseHead, no_sparse
+from semclass.heads.sparse import SparseHead, no_sparse, pack
 from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
-from semclass.index.candidates import Evidence, no_rows
-from semclass.scoring.vectors import Codebooks
+from semclass.index.candidates import Evidence, decode, no_rows
+from semclass.index.columns import columns_of
+from semclass.index.folder import Header
+from semclass.index.segment import NOTHING, Segment, hashes_of, line_of, records_of, segment_of
+from semclass.scoring.dense import shares_of
+from semclass.scoring.vectors import COMPONENTS, SCALE, Codebooks, to_quarter_bytes, to_scaled_bytes, unit
+
+CHUNK_PASSAGES = 64
+"""Passages that a thread reads at a time, at most: bounds memory and what a stop of a build loses; changes no value."""
+
+CHUNK_LENGTH = 1024
+"""Characters that a passage of a chunk may have on average."""
+
+UNSORTED_IDS = 1 << 16
+"""Ids whose hashes are kept unsorted."""
+
+MAX_NAMED_IDS = 3
+"""Most ids that a message names."""
+
+HEADING_WORDS = 24
+"""Most words of a path of headings that the encoder reads before each sentence."""
+
+PROBABILITY = "_probability"
+"""End of the name of the field with the probability of a label; the name of the head is before it."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +62,6 @@ class PassageFeatures(Evidence):
     words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     sparse: Ragged  #: learnt words of title and text, see :meth:`semclass.heads.sparse.SparseHead.encode`
-
-
-HEADING_WORDS = 24
-"""Most words of a path of headings that the encoder reads before each sentence."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +179,85 @@ class PassageEncoder:
         )
         return evidence, tuple(sorted({*long, *items.passages(cut)}))
 
+    def header(self, *, small: bool = False, language: str = "english") -> Header:
+        """Describe an index of passages that these models encode."""
+        head, books = self.classifier.head, None if small else self.codebooks
+        return Header(
+            encoder=self.encoder.fingerprint,
+            classes=self.classifier.classes,
+            thresholds=tuple(self.classifier.thresholds.tolist()),
+            head="" if head is None else head.artifact.manifest["files"]["model.onnx"]["sha256"],
+            small=small,
+            codebooks="" if books is None else books.fingerprint,
+            sparse="" if self.sparse is None else self.sparse.fingerprint,
+            language=language,
+            heads=self.head_fingerprints,
+        )
+
+    def encode(self, passages: Sequence[Passage], header: Header) -> tuple[Segment, list[str]]:
+        """Encode passages for an index. Returns their segment, and the ids of those that are longer than is read."""
+        arrays, truncated = self.arrays(passages, header)
+        long = [passages[row].id for row in truncated]
+        return described(segment_of(arrays), label(passages, self.heads) if self.heads else passages), long
+
+    def arrays(
+        self, passages: Sequence[Passage], header: Header, *, classes: bool = True
+    ) -> tuple[dict[str, Ragged], tuple[int, ...]]:
+        """Encode passages into the arrays of :func:`segment_of`. Also returns the rows of those that are too long."""
+        features, truncated = self.read(passages, tokens=not header.small, classes=classes)
+        arrays = {
+            **self.store(features, header),
+            "sparse": pack(features.sparse),
+            "terms": terms_of([searchable(passage) for passage in passages], header.language),
+            "probabilities": Ragged(features.probabilities, np.arange(len(passages) + 1)),
+        }
+        return arrays, truncated
+
+    def store(self, features: PassageFeatures, header: Header) -> dict[str, Ragged]:
+        """Return the evidence of passages in the few bytes that an index keeps, as the arrays of a segment."""
+        dims = self.encoder.views["pooled"], self.provided_dim
+        if not header.exact and any(dim % COMPONENTS for dim in dims):
+            raise InputError(
+                f"vectors of {max(dims)} dimensions cannot be stored in quarter bytes, which need a multiple of "
+                f"{COMPONENTS}; build the index without small=True (--small), and the models without codebooks"
+            )
+        vectors, offsets = unit(features.sentences.values), features.sentences.offsets
+        shares = shares_of(vectors, features.words.values, offsets)
+        codes, scales = (vectors, np.ones_like(shares)) if header.exact else to_quarter_bytes(vectors)
+        provided, tokens, pieces = features.provides.values, features.tokens.values, features.pieces.values
+        if not provided.shape[1]:  # the encoder does not have the view: rows without columns
+            provided = np.zeros((len(vectors), 0), np.float32 if header.exact else np.uint8)
+        elif not header.exact:
+            provided = to_scaled_bytes(provided)
+        if header.codebooks and self.codebooks is not None:
+            tokens = self.codebooks.encode(tokens, pieces)
+        elif not header.small:
+            tokens = np.rint(tokens * SCALE).astype(np.int8)
+        pieces = pieces.astype(np.min_scalar_type(len(self.encoder.is_term)))
+        of_sentences = {"sentences": codes, "provides": provided, "scales": scales, "shares": shares}
+        return {
+            **{name: Ragged(values, offsets) for name, values in of_sentences.items()},
+            "tokens": NOTHING if header.small else Ragged(tokens, features.tokens.offsets),
+            "pieces": NOTHING if header.small else Ragged(pieces, features.pieces.offsets),
+        }
+
+    def evidence(self, passages: Sequence[Passage]) -> Evidence:
+        """Encode the evidence of passages of a small index, as precise as if an index stored it."""
+        features, _ = self.read(passages, classes=False, sparse=False)
+        return decode(self.store(features, self.header()), self.codebooks)
+
+
+def described(segment: Segment, passages: Sequence[Passage]) -> Segment:
+    """Return a segment with the texts, ids and metadata of its passages."""
+    titles = [f"{passage.metadata.get('document', '')}\n{title_of(passage)}" for passage in passages]
+    return replace(
+        segment,
+        records=records_of([line_of(passage) for passage in passages]),
+        columns=columns_of([passage.metadata for passage in passages]),
+        id_hashes=hashes_of([passage.id for passage in passages]),
+        title_hashes=hashes_of(titles),
+    )
+
 
 def shipped_fingerprint() -> str:
     """Return the fingerprint of the shipped encoder; empty if there is none."""
@@ -207,10 +314,6 @@ def searchable(passage: Passage) -> str:
     return parts_of(passage)[2]
 
 
-PROBABILITY = "_probability"
-"""End of the name of the field with the probability of a label; the name of the head is before it."""
-
-
 def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
     """Fields that some heads fill: the label, and how probable it is."""
     return tuple(field for name in heads for field in (name, name + PROBABILITY))
@@ -260,3 +363,101 @@ def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str
     remedy = f"name the same heads ({' '.join(f'--head {name}=DIR' for name in known)})" if known else "name no heads"
     message = f"the passages of {index} were labelled {labelled_by}: {remedy}, or build the index again (--replace)"
     raise InputError(message)
+
+
+def check_models(header: Header, passage_encoder: PassageEncoder, index: object) -> None:
+    """Refuse models other than those that made an index, but for heads of your own."""
+    before, loaded = header.header(), passage_encoder.header(small=header.small, language=header.language).header()
+    if differing := [name for name in loaded if name != "heads" and loaded[name] != before[name]]:
+        name = differing[0]
+        raise EncoderMismatchError(
+            f"{index} was built with {name} {short(before[name])}, the models have {short(loaded[name])}; name the models "
+            f"that built it (--models, --encoder), or {REMEDY}"
+        )
+
+
+def types_of(rows: Mapping[str, Ragged]) -> dict[str, tuple[str, list[int]]]:
+    """Return the dtype and the shape of an item of each array."""
+    return {name: (array.values.dtype.str, list(array.values.shape[1:])) for name, array in rows.items()}
+
+
+def check_types(types: Mapping[str, object], passage_encoder: PassageEncoder, *, small: bool) -> None:
+    """Refuse models whose arrays differ from those of an index, even if their fingerprints are the same."""
+    features, _ = passage_encoder.read([], tokens=not small, classes=False, sparse=False)
+    for name, wanted in types_of(passage_encoder.store(features, passage_encoder.header(small=small))).items():
+        if types.get(name, wanted) != wanted:
+            raise ArtifactError(f"{name} of the index are {types[name]}, those of its encoder {wanted}; {REMEDY}")
+
+
+def language_for(passages: Sequence[Passage], name: str | None) -> str:
+    """Return the language of an index that begins with some passages, unless it has a name."""
+    if name is None:
+        return language_of([searchable(passage) for passage in passages])
+    check_choice(name, LANGUAGES, "language")
+    return name
+
+
+def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[list[Passage]]:
+    """Cut a stream into lists of at most `size` passages (default :data:`CHUNK_PASSAGES`), of long ones fewer.
+
+    Refuses other objects, and an id that comes twice. That two ids share 64 bits is less probable than a broken disk.
+    Passages without text and title are left out, with a warning at the end.
+    """
+    known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
+    empty = list[str]()
+    for chunk in _lists(passages, CHUNK_PASSAGES if size is None else size):
+        for passage in chunk:
+            if not isinstance(passage, Passage):
+                raise InputTypeError(
+                    f"passages must be of the type Passage, not {type(passage).__name__}: {short(passage)}"
+                )
+        ids = [check_text(passage.id, "passage id") for passage in chunk]
+        hashes = hashes_of(ids)
+        is_known = np.searchsorted(known, hashes, "right") > np.searchsorted(known, hashes, "left")
+        for name, number, repeated in zip(ids, hashes.tolist(), is_known.tolist(), strict=True):
+            if repeated or number in recent:
+                raise InputError(f"passage id {name!r} comes twice; ids must be unique")
+            recent.add(number)
+        if len(recent) >= UNSORTED_IDS:
+            known = np.sort(np.concatenate([known, np.fromiter(recent, np.uint64, len(recent))]))
+            recent.clear()
+        empty += [passage.id for passage in chunk if not has_text(passage)]
+        if kept := [passage for passage in chunk if has_text(passage)]:
+            yield kept
+    if empty:
+        warn(SkippedWarning(f"{name_ids(empty)} left out of the index, as there is no text"))
+
+
+def _lists(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    chunk: list[Passage] = []
+    room = size * CHUNK_LENGTH
+    for passage in passages:
+        length = len(text) if isinstance(text := getattr(passage, "text", None), str) else 0
+        if chunk and length > room:
+            yield chunk
+            chunk, room = [], size * CHUNK_LENGTH
+        chunk.append(passage)
+        room -= length
+        if len(chunk) == size:
+            yield chunk
+            chunk, room = [], size * CHUNK_LENGTH
+    if chunk:
+        yield chunk
+
+
+def name_ids(ids: Sequence[str]) -> str:
+    """Name the first few of some ids in a message, followed by "is" or "are"."""
+    names = ", ".join(map(repr, ids[:MAX_NAMED_IDS])) + (" ..." if len(ids) > MAX_NAMED_IDS else "")
+    return f"passage id {names} is" if len(ids) == 1 else f"{len(ids)} passage ids ({names}) are"
+
+
+def warn_of_truncated(ids: Sequence[str], count: int) -> None:
+    """Warn once of the passages that were truncated."""
+    if ids:
+        message = (
+            f"{len(ids)} of {counted(count, 'passage')} {'has' if len(ids) == 1 else 'have'} a sentence that is longer "
+            f"than the encoder reads (the first is {ids[0]!r}). BM25 uses the whole sentence, but vectors and classes "
+            "only its start. A sentence ends at a full stop, at a line end or after 100 words, so such a long sentence is "
+            "rarely text; leave out encoded data"
+        )
+        warn(TruncationWarning(message))

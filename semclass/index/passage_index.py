@@ -26,14 +26,6 @@ from semclass.encoders.words import terms_of
 from semclass.index import candidates, filters
 from semclass.index.candidates import Candidates, Evidence, Query, Scoring, decode, no_evidence, sum_of
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
-from semclass.index.encode_rows import (
-    IndexConfig,
-    chunks,
-    encode_evidence,
-    language_for,
-    types_of,
-    warn_of_truncated,
-)
 from semclass.index.folder import (
     Header,
     Manifest,
@@ -44,7 +36,14 @@ from semclass.index.folder import (
     read_manifest,
     replace_index,
 )
-from semclass.index.passage_encoder import PROBABILITY, PassageEncoder
+from semclass.index.passage_encoder import (
+    PROBABILITY,
+    PassageEncoder,
+    chunks,
+    language_for,
+    types_of,
+    warn_of_truncated,
+)
 from semclass.index.segment import Part, Segment, hashes_of, join
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
@@ -198,7 +197,7 @@ class PassageIndex(Header):
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
         """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""
         if self.small:
-            return encode_evidence(passage_encoder, self.passages(rows))
+            return passage_encoder.evidence(self.passages(rows))
         stored = {name: self._take(name, rows) for name in EVIDENCE}
         if int(stored["pieces"].values.max(initial=0)) >= len(passage_encoder.classifier.encoder.is_term):
             raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
@@ -302,12 +301,13 @@ class PassageIndex(Header):
         stream = chunks(passages)
         if (first := next(stream, None)) is None:
             raise InputError("there are no passages to index; give at least one")
-        config = IndexConfig.of(passage_encoder, small=small, language=language_for(first, language))
+        header = passage_encoder.header(small=small, language=language_for(first, language))
         parts, truncated = list[Part](), list[str]()
-        for segment, long in map(config.encode, chain([first], stream)):
+        for chunk in chain([first], stream):
+            segment, long = passage_encoder.encode(chunk, header)
             parts.append(Part(segment))
             truncated += long
-        index = cls(**config.header(), parts=(Part(join(parts)),))
+        index = cls(**header.header(), parts=(Part(join(parts)),))
         warn_of_truncated(truncated, len(index))
         return index
 

@@ -23,12 +23,11 @@ from semclass.encoders.words import terms_of
 from semclass.heads.sparse import unpack
 from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
-from semclass.index.encode_rows import line_of, records_of, segment_of, types_of
 from semclass.index.filters import Filter
 from semclass.index.folder import Header
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, types_of
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import NOTHING, Part, Segment
+from semclass.index.segment import NOTHING, Part, Segment, line_of, records_of, segment_of
 from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -21,16 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError, ChangedFileError
+from semclass.core.checks import check_depth
+from semclass.core.errors import ArtifactError, ChangedFileError, InputError
 from semclass.core.files import REMEDY, Files, StoredRagged, let_go
 from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
+from semclass.heads import sparse
 from semclass.index import columns
-from semclass.index.columns import Columns
+from semclass.index.columns import Columns, columns_of
 from semclass.scoring import approximation, bm25
 from semclass.scoring.approximation import Reduced
-from semclass.scoring.bm25 import Deleted, Postings, count_deleted
+from semclass.scoring.bm25 import Deleted, Postings, count_deleted, count_terms
 from semclass.scoring.dense import Vectors
+from semclass.scoring.vectors import COMPONENTS
 
 NOTHING = Ragged(np.zeros((0, 0), np.uint8), np.zeros(1, np.int64))
 """The rows that a small index leaves out."""
@@ -46,6 +49,9 @@ COPY_PASSAGES = 4096
 
 READ_PASSAGES = 256
 """Passages that are read back at a time."""
+
+TERMS_PER_BYTE = 32
+"""Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""
 
 COPY_BYTES = 1 << 24
 """Bytes of an array that are copied at a time, unless a passage has more."""
@@ -293,6 +299,37 @@ def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
+def line_of(passage: Passage, without: Collection[str] = ()) -> bytes:
+    """Write a passage as a JSON line, without some fields of its metadata."""
+    metadata = {field: value for field, value in passage.metadata.items() if field not in without}
+    check_depth(metadata, f"metadata of passage {passage.id!r}")
+    record: dict[str, Any] = {"_id": passage.id, "text": passage.text, "metadata": metadata}
+    try:
+        return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"metadata of passage {passage.id!r} cannot be saved as JSON: {error}") from error
+
+
+def records_of(lines: Sequence[bytes]) -> Ragged:
+    """JSON lines as a segment stores them."""
+    lengths = np.fromiter(map(len, lines), np.int64, len(lines))
+    return Ragged(np.frombuffer(b"".join(lines), np.uint8), offsets_of(lengths))
+
+
+def segment_of(arrays: Mapping[str, Ragged]) -> Segment:
+    """Make a segment of the arrays that searching reads, a row for each passage: without texts, ids and metadata."""
+    rows: dict[str, Any] = {name: array for name, array in arrays.items() if name not in ("terms", "probabilities")}
+    return Segment(
+        **rows,
+        records=NOTHING,
+        probabilities=arrays["probabilities"].values,
+        postings=count_terms(arrays["terms"]),
+        columns=columns_of([]),
+        id_hashes=np.zeros(0, np.uint64),
+        title_hashes=np.zeros(0, np.uint64),
+    )
+
+
 def join(parts: Sequence[Part]) -> Segment:
     """Join segments in memory."""
     rows: dict[str, Any] = {name: np.concatenate([*_blocks(parts, name)]) for name in ROWS}
@@ -385,7 +422,7 @@ def _offsets(parts: Sequence[Part], name: str) -> IntArray:
 def _columns(parts: Sequence[Part]) -> Columns:
     if len(parts) == 1 and parts[0].keep is None:
         return parts[0].segment.columns
-    return columns.columns_of(passage.metadata for passage in passages_of(parts))
+    return columns_of(passage.metadata for passage in passages_of(parts))
 
 
 def passages_of(parts: Sequence[Part]) -> Iterator[Passage]:
@@ -394,3 +431,110 @@ def passages_of(parts: Sequence[Part]) -> Iterator[Passage]:
         rows = np.arange(len(part.segment)) if part.keep is None else np.flatnonzero(part.keep)
         for begin in range(0, len(rows), READ_PASSAGES):
             yield from part.segment.passages(rows[begin : begin + READ_PASSAGES])
+
+
+# checks
+
+
+def require(right: object, where: Path, what: str) -> None:
+    """Refuse an index in which something is wrong."""
+    if not right:
+        raise ArtifactError(f"{where}: {what}; {REMEDY}")
+
+
+def check(segment: Segment, passages: int, where: Path, *, classes: int, small: bool, exact: bool) -> None:
+    """Refuse a segment whose arrays do not fit together, so that nothing that is searched leads beyond an array.
+
+    Hashes say that files are those that the manifest names, not that the manifest was written in good faith. The checks
+    take one pass over each array, and name the first file that is wrong.
+    """
+    counts, ends = segment.postings, segment.sentences.offsets
+    require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
+    n, number, terms = len(segment), counts.counts.size, counts.terms.size
+    require(n == passages, where, f"it holds {n} passages, not {passages}")
+    for name, stored in ROWS.items():
+        if stored.offsets:
+            rows, kinds = n if stored.in_small or not small else 0, stored.exact if exact else stored.coded
+            _check_ragged(getattr(segment, name), rows, 1 + stored.columns, kinds.split(), where / f"{name}.npy")
+    require(segment.sentences.lengths().all(), where / "sentence_offsets.npy", "a passage has no sentence")
+    for name, array, shape, kind in (
+        ("probabilities", segment.probabilities, (n, classes), "f4"),
+        ("id_hashes", segment.id_hashes, (n,), "u8"),
+        ("title_hashes", segment.title_hashes, (n,), "u8"),
+        ("sparse", segment.sparse.values, (len(segment.sparse.values), sparse.COLUMNS), "u1"),
+        ("bm25/lengths", counts.lengths, (n,), "u"),
+        ("bm25/terms", counts.terms, (terms,), "u4"),
+        ("bm25/starts", counts.starts, (terms + 1,), "u"),
+        ("bm25/counts", counts.counts, (number,), "u"),
+        ("bm25/passages", counts.passages, (number,), "u"),
+    ):
+        _check_array(array, shape, kind, where / f"{name}.npy")
+    _check_postings(segment, where / "bm25")
+    if segment.near is not None:
+        _check_reduced(segment.near, segment.sentences.values, where / REDUCED)
+    described = segment.columns.n  # which may be more than a length can be
+    require(described == n, where / columns.DIRECTORY, f"it describes {described} passages, not {n}")
+
+
+def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kind: str, where: Path) -> None:
+    require(array.shape == shape, where, f"the shape is {array.shape}, not {shape}")
+    require(kind in (array.dtype.str[1:], array.dtype.kind), where, f"the type is {array.dtype}")
+    _check_finite(array, where)
+
+
+def _check_finite(array: npt.NDArray[Any], where: Path) -> None:
+    if array.dtype.kind == "f" and array.size:
+        # the least and the largest are no numbers where any is none
+        require(np.isfinite([array.min(), array.max()]).all(), where, "it holds NaN or infinity")
+
+
+def _check_ragged(rows: Ragged, n: int, dimensions: int, kinds: Sequence[str], where: Path) -> None:
+    values, offsets = rows.values, rows.offsets
+    require(offsets.dtype == np.int64 and offsets.ndim == 1, where, f"its offsets are {offsets.dtype}")
+    require(len(rows) == n, where, f"it has {len(rows)} rows, not {n}")
+    require(offsets[0] == 0 and (rows.lengths() >= 0).all(), where, "its offsets must rise from 0")
+    right = values.ndim == dimensions and offsets[-1] == len(values)
+    require(right or not (n or values.size), where, "its last offset is not its length")
+    require(values.dtype.str[1:] in kinds, where, f"the type is {values.dtype}")
+    _check_finite(values, where)
+
+
+def _check_postings(segment: Segment, where: Path) -> None:
+    counts, ends, n = segment.postings, segment.postings.starts.astype(np.int64), len(segment)
+    require(ends[0] == 0 and (np.diff(ends) > 0).all(), where / "starts.npy", "its values must rise")
+    require((counts.terms[1:] > counts.terms[:-1]).all(), where / "terms.npy", "its values must rise")
+    require(int(ends[-1]) == len(counts.counts), where / "starts.npy", "its last value must be the number of counts")
+    highest = int(counts.passages.max(initial=0))
+    require(highest < max(n, 1), where / "passages.npy", f"it names row {highest}, but the segment has {n} rows")
+    same = int(counts.lengths.sum(dtype=np.uint64)) == int(counts.counts.sum(dtype=np.uint64))
+    require(same, where / "counts.npy", "its sum must be the sum of the lengths")
+    most = TERMS_PER_BYTE * segment.records.lengths()
+    require((counts.lengths <= most).all(), where / "lengths.npy", "a passage has more terms than its text can have")
+
+
+def _check_reduced(near: Reduced, vectors: npt.NDArray[Any], where: Path) -> None:
+    n, dim, starts, width = len(vectors), COMPONENTS * vectors.shape[1], near.starts, approximation.DIMENSIONS
+    clusters = max(starts.size - 1, 1)
+    _check_array(starts, (clusters + 1,), "i8", where / "starts.npy")
+    rising = starts[0] == 0 and starts[-1] == n and (np.diff(starts) > 0).all()
+    require(rising, where / "starts.npy", f"its values must rise from 0 to {n}")
+    for name, shape, kind in (
+        ("axes", (dim, width), "f4"),
+        ("mean", (dim,), "f4"),
+        ("levels", (n, width // 2), "u1"),
+        ("places", (n,), "i4"),
+        ("means", (clusters, width), "f4"),
+        ("variances", (clusters, width), "f4"),
+    ):
+        _check_array(getattr(near, name), shape, kind, where / f"{name}.npy")
+    once = np.array_equal(np.sort(near.places), np.arange(n))
+    require(once, where / "places.npy", "it must name each sentence once")
+    require((near.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
+
+
+def check_alike(segments: Sequence[Segment], folder: Path) -> None:
+    """Refuse segments that were not made by the same models: their arrays are searched as one."""
+    for name in ("tokens", "sentences", "provides", "sparse"):
+        arrays = [getattr(segment, name).values for segment in segments]
+        forms = {(values.dtype, values.shape[1:]) for values in arrays if len(values)}
+        require(len(forms) < 2, folder, f"the values of {name}.npy differ between segments")

@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from semclass.index.folder import AREA, read_manifest
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import COPY_PASSAGES, Segment, hashes_of
-from semclass.index.shapes import require
+from semclass.index.segment import COPY_PASSAGES, Segment, hashes_of, require
 
 CHECKED_NUMBERS = 1 << 24
 """Numbers of an array that are checked at a time."""
 
 CHECKS = ("files", "shapes", "ids", "statistics")
 """Checks of :func:`verify`, in their order."""
-
-
-def describe(folder: str | Path) -> dict[str, Any]:
-    """Describe an index, from its manifest alone."""
-    current = read_manifest(Path(folder))
-    sizes: dict[str, int] = {}
-    for entry in current.segments:
-        for name, record in entry.files.items():
-            sizes[name] = sizes.get(name, 0) + int(record["bytes"])
-    return {
-        "passages": current.passages,
-        "removed": sum(entry.passages - entry.live for entry in current.segments),
-        "segments": [entry.live for entry in current.segments],
-        **{name: getattr(current.header, name) for name in ("encoder", "small", "classes", "heads")},
-        "bytes": sizes,
-        "tuned": current.tuned,
-        "cutting": current.cutting,
-        "unfinished": _size(Path(folder) / AREA),
-    }
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*") if folder.is_dir() else ():
-        with contextlib.suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
-    return total
 
 
 def verify(folder: str | Path, *, progress: Callable[[int], object] | None = None) -> dict[str, Any]:

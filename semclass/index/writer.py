@@ -10,38 +10,25 @@ import contextlib
 import shutil
 import time
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.checks import check_choice, check_texts, counted
+from semclass.core.checks import check_choice, check_positive, check_texts, counted
 from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import Files
-from semclass.core.tools import Once
+from semclass.core.tools import Once, available_threads
 from semclass.core.types import IntArray, Passage
 from semclass.documents.cutting import named_by_content
 from semclass.index import filters, segment
-from semclass.index.columns import columns_of
-from semclass.index.encode_rows import (
-    IndexConfig,
-    check_models,
-    chunks,
-    hashes,
-    in_order,
-    language_for,
-    line_of,
-    name_ids,
-    records_of,
-    threads_of,
-    warn_of_truncated,
-)
 from semclass.index.folder import (
     AREA,
     Header,
@@ -63,15 +50,21 @@ from semclass.index.folder import (
 from semclass.index.passage_encoder import (
     PassageEncoder,
     check_heads,
+    check_models,
+    chunks,
+    described,
     fields_of,
     has_text,
     labelled,
     labels_in,
+    language_for,
+    name_ids,
     searchable,
     title_of,
+    warn_of_truncated,
 )
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import READ_PASSAGES, Entry, Part, Segment, hashes_of
+from semclass.index.segment import READ_PASSAGES, Entry, Part, Segment, hashes_of, line_of
 
 COMMIT_SECONDS = 5.0
 """Seconds after which a build or a sync commits. A killed process loses little more work than that of these seconds."""
@@ -92,6 +85,7 @@ MEMORY_BYTES = 1 << 24
 """Bytes of texts and metadata up to which it does."""
 
 LoadEncoder = Callable[[], PassageEncoder]
+_Encoded: TypeAlias = "tuple[Segment, list[str]] | None"
 
 
 @dataclass(frozen=True)
@@ -220,7 +214,7 @@ def build_index(
     first = next(stream, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
-    header = Header(**IndexConfig.of(encoder, small=small, language=language_for(first, language)).header())
+    header = encoder.header(small=small, language=language_for(first, language))
     with locked(folder):
         # another build may have ended while the first passages were read
         check_target(folder, replace=replace)
@@ -518,19 +512,19 @@ class IndexChange:
             for some in chunks(rest):
                 yield _Item(len(some), [one.id for one in some if one.id in old], [], some)
 
-    def _encoded(self, items: Iterator[_Item]) -> Iterator[tuple[_Item, tuple[Segment, list[str]] | None]]:
+    def _encoded(self, items: Iterator[_Item]) -> Iterator[tuple[_Item, _Encoded]]:
         """Encode what is left of each item, by models that are loaded for the first."""
         for item in items:
             if item.rest:
-                threads = threads_of(self._config.passage_encoder, self._workers)
-                yield from in_order(self._encode, chain([item], items), threads)
+                threads = threads_of(self._encoder, self._workers)
+                yield from _in_order(self._encode, chain([item], items), threads)
                 return
             yield item, None
 
-    def _encode(self, item: _Item) -> tuple[Segment, list[str]] | None:
-        return self._config.encode(item.rest) if item.rest else None
+    def _encode(self, item: _Item) -> _Encoded:
+        return self._encoder.encode(item.rest, self.current.header) if item.rest else None
 
-    def _append(self, item: _Item, encoded: tuple[Segment, list[str]] | None) -> None:
+    def _append(self, item: _Item, encoded: _Encoded) -> None:
         index, parts = self.index, list(item.copies)
         if item.old:
             index = index.without(index.find(item.old))
@@ -566,11 +560,12 @@ class IndexChange:
         return install(group, self.folder, self.place)
 
     @Once
-    def _config(self) -> IndexConfig:
+    def _encoder(self) -> PassageEncoder:
         """The models, loaded once they are needed; they must be those that made the index."""
         encoder = self._load()
         check_heads(self.folder, self.current.header.heads, encoder.head_fingerprints)
-        return check_models(self.current.header, encoder, f"the index {self.folder}")
+        check_models(self.current.header, encoder, f"the index {self.folder}")
+        return encoder
 
 
 class _Item(NamedTuple):
@@ -617,14 +612,7 @@ def _copies(index: PassageIndex, rows: IntArray, passages: Sequence[Passage]) ->
             if index.heads:
                 labels = [labels_in(passage, index.heads) for passage in part.passages(once)]
                 new = [labelled(passage, given) for passage, given in zip(new, labels, strict=True)]
-            lines, columns = [line_of(passage) for passage in new], columns_of([passage.metadata for passage in new])
-            copy = replace(
-                segment.join([Part(part, keep)]),
-                records=records_of(lines),
-                columns=columns,
-                **hashes(new),
-            )
-            copies.append(Part(copy))
+            copies.append(Part(described(segment.join([Part(part, keep)]), new)))
             places, local = np.delete(places, first), np.delete(local, first)
     return copies
 
@@ -672,3 +660,33 @@ def _joined(group: list[Part], place: Path) -> Part:
 
 def _size(group: Sequence[Part]) -> int:
     return sum(map(len, group))
+
+
+def _in_order(
+    job: Callable[[_Item], _Encoded], items: Iterable[_Item], workers: int
+) -> Iterator[tuple[_Item, _Encoded]]:
+    """Do a job for each item in several threads. Yield pairs of item and result in the order of the items.
+
+    Only a few more items than threads are taken in advance. With one worker, the caller's thread does all the work.
+    """
+    if workers == 1:
+        yield from ((item, job(item)) for item in items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[_Item, Future[_Encoded]]] = deque()
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(job, item)))
+                if len(waiting) > workers + 1:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            yield from ((first, future.result()) for first, future in waiting)
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def threads_of(passage_encoder: PassageEncoder, workers: int | None) -> int:
+    """Return the number of threads that read passages. If None, these threads and the encoder's use all processors."""
+    free = available_threads() // int(getattr(passage_encoder.encoder, "threads", 1))
+    return max(free, 1) if workers is None else check_positive(workers, "workers")

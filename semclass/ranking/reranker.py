@@ -30,10 +30,9 @@ from semclass.core.types import Encoder, Explanation, Hit, Passage, Ragged, Sear
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.encoders.words import language_of
 from semclass.index.candidates import Candidates, Query, make_hits
-from semclass.index.encode_rows import IndexConfig, segment_of
 from semclass.index.passage_encoder import PassageEncoder, has_text, parts_of, searchable
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import Part
+from semclass.index.segment import Part, segment_of
 from semclass.ranking.explain import explain as explained
 from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, method_for
 from semclass.ranking.models import LANGUAGE_DEPTH, OTHER, SHARES, Models, warn_of_language
@@ -52,7 +51,7 @@ ENTRY_BYTES = 3_000
 
 
 Entry: TypeAlias = tuple[dict[str, Ragged], bool]
-"""Arrays of a text, see :func:`semclass.index.encode_rows.segment_of`, and whether it is longer than the encoder reads."""
+"""Arrays of a text, see :func:`semclass.index.segment.segment_of`, and whether it is longer than the encoder reads."""
 
 
 class Usage(NamedTuple):
@@ -88,8 +87,8 @@ class TextCache:
         missing = np.flatnonzero(~reused).tolist()
         if missing:
             passages = [Passage("", texts[row][1], {"title": texts[row][0]}) for row in missing]
-            config = IndexConfig(passage_encoder, small=False, language=language)
-            arrays, truncated = config.arrays(passages, classes=classes)
+            header = passage_encoder.header(language=language)
+            arrays, truncated = passage_encoder.arrays(passages, header, classes=classes)
             for place, row in enumerate(missing):
                 mine = {name: rows.take(np.array([place])) for name, rows in arrays.items()}
                 kept[row] = mine, place in truncated
@@ -267,7 +266,7 @@ class Reranker:
         rows_of = [[places.setdefault(parts_of(item)[:2], len(places)) for item in some] for some in passages]
         language = language_of([" ".join(text) for text in islice(places, LANGUAGE_DEPTH)])
         texts, too_long, reused = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
-        header, scoring = IndexConfig(encoder, small=False, language=language).header(), method.scoring(weights)
+        header, scoring = encoder.header(language=language).header(), method.scoring(weights)
         found = []
         for query, rows in zip(queries, rows_of, strict=True):
             segment = segment_of({name: array.take(np.array(rows)) for name, array in texts.items()})

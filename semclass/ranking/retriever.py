@@ -18,7 +18,7 @@ from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.candidates import Candidates, Query, make_hits
-from semclass.index.encode_rows import check_models, check_types
+from semclass.index.passage_encoder import check_models, check_types
 from semclass.index.passage_index import PassageIndex
 from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost

@@ -14,8 +14,7 @@ from semclass.core import artifacts
 from semclass.evaluation.calibrate import calibrate, judged_questions, share
 from semclass.evaluation.dataset import Dataset, judged_dataset, read_judgements
 from semclass.evaluation.tune import FEW_QUESTIONS, GRIDS, fold_of, search, tune
-from semclass.index.folder import store
-from semclass.index.verify import describe
+from semclass.index.folder import describe, store
 from semclass.index.writer import change_index
 
 BRIDGE = "Who built the bridge?"

@@ -21,7 +21,7 @@ import numpy as np
 from world import FAKE, passages
 
 from semclass import PassageIndex, build_index, change_index
-from semclass.index import encode_rows, writer
+from semclass.index import passage_encoder, writer
 from semclass.index.folder import AREA
 from semclass.index.verify import verify
 
@@ -203,7 +203,7 @@ def at_random(root, rng, count):
 
 
 def main():
-    writer.COMMIT_SECONDS, encode_rows.CHUNK_PASSAGES, rng = 0, 5, np.random.default_rng(0)
+    writer.COMMIT_SECONDS, passage_encoder.CHUNK_PASSAGES, rng = 0, 5, np.random.default_rng(0)
     stride = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     memory = Path("/dev/shm")  # noqa: S108 - loss of power is simulated, so that memory will do
     gc.disable()

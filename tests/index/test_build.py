@@ -9,9 +9,9 @@ from test_change import assert_ranks_as_rebuilt, change
 from world import FAKE, Counting, passage_encoder_of, passages
 
 from semclass import ArtifactError, Passage, PassageIndex, TruncationWarning
-from semclass.index import encode_rows, segment, writer
-from semclass.index.folder import AREA
-from semclass.index.verify import describe, verify
+from semclass.index import passage_encoder, segment, writer
+from semclass.index.folder import AREA, describe
+from semclass.index.verify import verify
 from semclass.index.writer import build_index
 
 ALL = passages(*range(30))
@@ -25,7 +25,7 @@ class StoppedError(Exception):
 def small_chunks(monkeypatch):
     """Chunks of a few passages, each committed, as if they were many and took long."""
     monkeypatch.setattr(writer, "COMMIT_SECONDS", 0)
-    monkeypatch.setattr(encode_rows, "CHUNK_PASSAGES", 3)
+    monkeypatch.setattr(passage_encoder, "CHUNK_PASSAGES", 3)
     monkeypatch.setattr(writer, "COMPARED_PASSAGES", 3)
 
 

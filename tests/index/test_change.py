@@ -24,8 +24,8 @@ from semclass import (
     change_index,
 )
 from semclass.documents.readers import read_passages
-from semclass.index.folder import locked, store
-from semclass.index.verify import describe, verify
+from semclass.index.folder import describe, locked, store
+from semclass.index.verify import verify
 from semclass.index.writer import sync_index
 
 

@@ -7,7 +7,7 @@ import pytest
 from world import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
 from semclass import ArtifactError, PassageIndex
-from semclass.index.encode_rows import check_types
+from semclass.index.passage_encoder import check_types
 from semclass.scoring.vectors import SCALE_BYTES
 
 PROVIDING = passage_encoder_of(FakeEncoder(provided=8), BOOKS)

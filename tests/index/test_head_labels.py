@@ -9,7 +9,8 @@ from world import Counting, FakeEncoder, passage_encoder_of
 
 from semclass import InputError, Passage, PassageIndex, TextClassifier, build_index, change_index
 from semclass.heads.texts import TextModel, open_heads
-from semclass.index.verify import describe, verify
+from semclass.index.folder import describe
+from semclass.index.verify import verify
 from semclass.index.writer import find_changes, sync_index
 
 ENCODER = FakeEncoder()

@@ -11,8 +11,7 @@ from world import FAKE, passages
 
 from semclass import ArtifactError, PassageIndex, build_index, change_index
 from semclass.core import artifacts
-from semclass.index.folder import check_target
-from semclass.index.verify import describe
+from semclass.index.folder import check_target, describe
 
 WRITERS = {
     "build": lambda folder: build_index(folder, passages(1, 2), passage_encoder=FAKE, replace=True),

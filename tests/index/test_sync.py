@@ -10,7 +10,8 @@ from world import FAKE, WORDS, Counting, passage_encoder_of
 from semclass import InputError, Passage, PassageIndex
 from semclass.documents.cutting import named_by_content
 from semclass.documents.readers import iter_passages
-from semclass.index.verify import describe, verify
+from semclass.index.folder import describe
+from semclass.index.verify import verify
 from semclass.index.writer import find_changes, sync_index
 
 pytestmark = pytest.mark.usefixtures("no_packages")
@@ -132,7 +133,7 @@ def test_a_sync_that_fails_changes_nothing(tmp_path):
 
 def test_a_sync_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr("semclass.index.writer.COMMIT_SECONDS", 0)
-    monkeypatch.setattr("semclass.index.encode_rows.CHUNK_PASSAGES", 2)
+    monkeypatch.setattr("semclass.index.passage_encoder.CHUNK_PASSAGES", 2)
     old = [Passage(f"old-{number}", f"red boat {number}") for number in range(3)]
     new = [Passage("old-0", "blue hill"), *(Passage(f"new-{number}", f"green lake {number}") for number in range(6))]
     sync_index(tmp_path, old, passage_encoder=FAKE)
