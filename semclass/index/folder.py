@@ -14,8 +14,8 @@ import re
 import shutil
 import sys
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +116,6 @@ class Manifest:
     def passages(self) -> int:
         """Count the passages that are not deleted."""
         return sum(entry.live for entry in self.segments)
-
-    @property
-    def names(self) -> set[str]:
-        """All names in the folder of the index that belong to it."""
-        return {entry.name for entry in self.segments}
 
     @property
     def contents(self) -> list[tuple[str, Any]]:
@@ -236,25 +231,25 @@ def check_target(folder: str | Path, *, replace: bool) -> None:
     try:
         if folder.is_file():
             raise ArtifactError(f"{folder} is a file; name a folder for the index")
-        names = {path.name for path in folder.iterdir()}
-        others = _others(folder, names)
+        names = sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:
         return
     except OSError as error:
         raise ArtifactError(f"{folder} cannot be read: {error.strerror or error}; name another folder") from error
+    there, ours = artifacts.MANIFEST in names, [name for name in names if OURS.fullmatch(name)]
+    allowed = {artifacts.MANIFEST, *ours} if there or LOCK in names else ()  # without the two, no index was ever here
+    others = [name for name in names if not name.startswith(".") and name not in allowed]
+    if there and not others:
+        try:
+            others = (
+                [] if artifacts.read_json(folder / artifacts.MANIFEST).get("kind") == "index" else [artifacts.MANIFEST]
+            )
+        except ArtifactError:
+            others = [] if ours else [artifacts.MANIFEST]
     if others:
         raise ArtifactError(f"{folder} holds other files ({others[0]!r}); name a new or empty folder for the index")
-    if artifacts.MANIFEST in names and not replace:
+    if there and not replace:
         raise ArtifactError(_existing(folder))
-
-
-def _others(folder: Path, names: Collection[str]) -> list[str]:
-    ours = {name for name in names if OURS.fullmatch(name)}
-    visible = sorted(name for name in names if not name.startswith("."))
-    others = [name for name in visible if name != artifacts.MANIFEST and name not in ours]
-    if artifacts.MANIFEST in names:
-        return others or ([] if _replaceable(folder, damaged=bool(ours)) else [artifacts.MANIFEST])
-    return others if LOCK in names else visible  # without the two, no index was ever here
 
 
 def _existing(folder: Path) -> str:
@@ -264,17 +259,9 @@ def _existing(folder: Path) -> str:
     except ArtifactError as error:
         return f"{folder} holds an index that cannot be used ({error}); {instead}, or name another folder"
     tuned = ", without its tuned weights" if existing.tuned.get("weights") else ""
-    add = "add to it with `semclass index add`"
     count = counted(existing.passages, "passage")
+    add = "add to it with `semclass index add`"
     return f"{folder} holds an index of {count} already; {instead}{tuned}, {add}, or name another folder"
-
-
-def _replaceable(folder: Path, *, damaged: bool) -> bool:
-    """Whether a manifest is that of an index; for a damaged one `damaged` decides."""
-    try:
-        return artifacts.read_json(folder / artifacts.MANIFEST).get("kind") == "index"
-    except ArtifactError:
-        return damaged
 
 
 def open_parts(
@@ -308,14 +295,18 @@ def _open(folder: Path, current: Manifest, entry: Entry, known: Part | None, mma
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the right to change an index; the system takes it back when the process ends, however it ends."""
+def locked(folder: Path) -> Iterator[Path]:
+    """Hold the right to change an index; the system takes it back when the process ends, however it ends.
+
+    Before, what killed changes left behind is removed. Yields the name of a folder for files being written, which is
+    removed afterwards.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(artifacts.open_to_write(folder / LOCK, append=True), "ab")
     except OSError as error:
         raise ArtifactError(f"{folder} cannot be written: {error.strerror or error}; name another folder") from error
-    process = os.getpid()
+    process, place = os.getpid(), folder / f"{BUILDING}{uuid.uuid4().hex}"
     with file:
         try:
             if WINDOWS:
@@ -333,24 +324,14 @@ def locked(folder: Path) -> Iterator[None]:
                 "locks, e.g. a local disk, and copy it from there"
             ) from error
         try:
-            yield
+            _clean(folder)
+            yield place
         finally:
             # a child that was forked meanwhile shares the lock, and does not give it back; on Windows closing does
-            if os.getpid() == process and not WINDOWS:
-                fcntl.flock(file.fileno(), fcntl.LOCK_UN)  # even if a child holds the file open
-
-
-@contextlib.contextmanager
-def staging(folder: Path) -> Iterator[Path]:
-    """Make an empty folder within that of the index for files being written, and remove it afterwards."""
-    place, process = folder / f"{BUILDING}{uuid.uuid4().hex}", os.getpid()
-    try:
-        with os_errors(folder):
-            place.mkdir(parents=True)
-        yield place
-    finally:
-        if os.getpid() == process:
-            shutil.rmtree(place, ignore_errors=True)
+            if os.getpid() == process:
+                shutil.rmtree(place, ignore_errors=True)
+                if not WINDOWS:
+                    fcntl.flock(file.fileno(), fcntl.LOCK_UN)  # even if a child holds the file open
 
 
 @contextlib.contextmanager
@@ -363,78 +344,63 @@ def os_errors(folder: Path) -> Iterator[None]:
         raise ArtifactError(f"index {folder} cannot be written: {reason}; the existing index is unchanged") from error
 
 
-@contextlib.contextmanager
-def rollback(folder: Path) -> Iterator[None]:
-    """As :func:`os_errors`; if a commit fails, remove its files, because a full disk has no room for them."""
+def commit(folder: Path, place: Path, new: Manifest, segments: Sequence[Entry | Sequence[Part]]) -> Manifest:
+    """Replace the manifest in one step by a new one with some segments, and remove what it does not name.
+
+    Segments without an entry are written first, as one each: in `place`, a folder within `folder`. If that fails, they are
+    removed, because a full disk has no room for them.
+    """
     before = manifest_or_none(folder)
-    damaged = before is None and (folder / artifacts.MANIFEST).exists()
     try:
         with os_errors(folder):
-            yield
+            entries = [one if isinstance(one, Entry) else _install(one, folder, place) for one in segments]
+        new = replace(new, segments=tuple(entries))
+        artifacts.write_atomic(folder / artifacts.MANIFEST, new.as_json())
     except BaseException:
-        if not damaged:  # somebody may still want to repair it
-            named = set[str]().union(*(one.names for one in (before, manifest_or_none(folder)) if one))
-            with contextlib.suppress(OSError):
-                _remove(folder, named, pattern=re.compile(SEGMENT_NAME))
+        _clean(folder, before)
         raise
+    _clean(folder)
+    return new
 
 
-def install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
-    """Join segments into one within `folder`, written in `place` and flushed; no manifest names it yet."""
+def _install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
+    """Join segments into one within `folder`, flushed; no manifest names it yet."""
     made = place / uuid.uuid4().hex
     files = segment.write(parts, made, final=True)
     name = segment.name_of(files)
     try:
         artifacts.check_files(folder / name, files, REMEDY)  # what has this name is the same to the last bit
     except ArtifactError:
-        with contextlib.suppress(FileNotFoundError):
-            (folder / name).rename(folder / f"{BUILDING}{uuid.uuid4().hex}")  # or was damaged since
+        discard(folder / name)  # or was damaged since
         made.rename(folder / name)
     artifacts.flush(folder)
     return Entry(name, sum(map(len, parts)), files)
 
 
-def commit(folder: Path, new: Manifest, *, built: bool = False) -> None:
-    """Replace the manifest, in one step, and remove files that it does not name; `built`: also the area of the build."""
-    artifacts.write_atomic(folder / artifacts.MANIFEST, new.as_json())
-    if built:
-        with contextlib.suppress(OSError):
-            (folder / AREA).rename(folder / f"{BUILDING}{uuid.uuid4().hex}")
-    clean(folder, new)
+def _clean(folder: Path, other: Manifest | None = None) -> None:
+    """Remove what changes left behind, also those that were killed, but nothing that another manifest names.
+
+    Of an index with a damaged manifest nothing is removed: somebody may still want to repair it.
+    """
+    current = manifest_or_none(folder)
+    if current is None and (folder / artifacts.MANIFEST).exists():
+        return
+    named = {entry.name for manifest in (current, other) if manifest is not None for entry in manifest.segments}
+    with contextlib.suppress(OSError):
+        # similar names belong to others
+        for path in [path for path in folder.iterdir() if path.name not in named and OURS.fullmatch(path.name)]:
+            discard(path)
 
 
-def replace_index(
-    folder: Path,
-    parts: Sequence[Part],
-    header: Header,
-    *,
-    tuned: Mapping[str, Any] | None = None,
-    cutting: Mapping[str, Any] | None = None,
-    built: bool = False,
-) -> None:
-    """Write segments as the one segment of an index, in place of an older one, see :func:`commit`."""
-    with staging(folder) as place, rollback(folder):
-        commit(folder, Manifest(header, (install(parts, folder, place),), tuned or {}, cutting), built=built)
-
-
-def clean(folder: Path, current: Manifest) -> None:
-    """Remove what changes left behind, also those that were killed; the lock must be held."""
-    _remove(folder, current.names, pattern=OURS)
-
-
-def _remove(folder: Path, named: Collection[str], *, pattern: re.Pattern[str]) -> None:
-    """Remove what is not in `named` and whose full name matches a pattern; similar names belong to others."""
-    for path in folder.iterdir():
-        if path.name in named or not pattern.fullmatch(path.name):
-            continue
-        with contextlib.suppress(OSError):
-            if path.suffix == ".part":
-                path.unlink()
-            elif path.is_dir():
-                # under another name first: no folder is ever half of a segment
-                deleted = folder / f"{BUILDING}{uuid.uuid4().hex}"
-                path.rename(deleted)
-                shutil.rmtree(deleted, ignore_errors=True)
+def discard(path: Path) -> None:
+    """Remove a staged file, or a folder under another name first: no folder is ever half of what its name says."""
+    with contextlib.suppress(OSError):
+        if path.suffix == ".part":
+            path.unlink()
+        elif path.is_dir():
+            deleted = path.with_name(f"{BUILDING}{uuid.uuid4().hex}")
+            path.rename(deleted)
+            shutil.rmtree(deleted, ignore_errors=True)
 
 
 def store(folder: str | Path, *, cutting: Mapping[str, Any] | None = None, **tuned: Any) -> None:

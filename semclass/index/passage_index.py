@@ -30,11 +30,11 @@ from semclass.index.folder import (
     Header,
     Manifest,
     check_target,
+    commit,
     locked,
     manifest_or_none,
     open_parts,
     read_manifest,
-    replace_index,
 )
 from semclass.index.passage_encoder import (
     PROBABILITY,
@@ -351,14 +351,14 @@ class PassageIndex(Header):
         """
         folder = Path(folder)
         check_target(folder, replace=True)
-        with locked(folder):
+        with locked(folder) as place:
             current, known = manifest_or_none(folder), self.manifest
             same = self.folder is not None and self.folder.resolve() == folder.resolve()
             if same and current and known and (current.tuned, current.contents) != (known.tuned, known.contents):
                 raise ArtifactError(
                     f"the index {folder} was changed after it was loaded; call refresh() before you save it there"
                 )
-            replace_index(folder, self.parts, Header(**self.header()), tuned=self.tuned)
+            commit(folder, place, Manifest(Header(**self.header()), (), self.tuned), [self.parts])
 
     @classmethod
     def load(cls, folder: str | Path, *, verify: bool = True, mmap: bool = False) -> PassageIndex:

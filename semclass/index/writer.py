@@ -34,17 +34,13 @@ from semclass.index.folder import (
     Header,
     Manifest,
     check_target,
-    clean,
     commit,
-    install,
+    discard,
     locked,
     manifest_or_none,
     open_parts,
     os_errors,
     read_manifest,
-    replace_index,
-    rollback,
-    staging,
     store,
 )
 from semclass.index.passage_encoder import (
@@ -211,23 +207,20 @@ def build_index(
     threads_of(encoder, workers)
     check_target(folder, replace=replace)
     stream = chunks(passages if cutting is None else named_by_content(passages))
-    first = next(stream, None)
-    if first is None:
+    if (first := next(stream, None)) is None:
         raise InputError("there are no passages to index; give at least one")
-    header = encoder.header(small=small, language=language_for(first, language))
-    with locked(folder):
+    start = Manifest(encoder.header(small=small, language=language_for(first, language)), (), cutting=cutting)
+    with locked(folder) as place:
         # another build may have ended while the first passages were read
         check_target(folder, replace=replace)
-        if (before := manifest_or_none(folder)) is not None:
-            clean(folder, before)
-        _check_unfinished(folder / AREA, header)
-        start = Manifest(header, ())
+        _check_unfinished(folder / AREA, start.header)
         with open_change(folder / AREA, encoder, progress=progress, workers=workers, start=start) as change:
             comparison = Comparison(change.index)
             change.add(chain.from_iterable(chain([first], stream)), comparison=comparison)
             for ids in list(comparison.missing()):
                 change.delete(ids)
-            replace_index(folder, change.index.parts, header, cutting=cutting, built=True)
+            commit(folder, place, start, [change.index.parts])
+        discard(folder / AREA)
     index = PassageIndex.load(folder, verify=False)
     warn_of_truncated(change.truncated, len(index))
     return index
@@ -241,7 +234,7 @@ def _check_unfinished(area: Path, header: Header) -> None:
         unfinished = PassageIndex.load(area, mmap=True)
     except ArtifactError as error:
         warn(UserWarning(f"the unfinished build in {area.parent} cannot be resumed, and starts again: {error}"))
-        shutil.rmtree(area, ignore_errors=True)
+        discard(area)
         return
     if unfinished.header() != header.header():
         raise ArtifactError(
@@ -413,13 +406,10 @@ def open_change(
     folder = Path(folder)
     if start is None:
         read_manifest(folder)  # before a lock is left in a folder that holds no index
-    with locked(folder):
+    with locked(folder) as place:
         current = read_manifest(folder) if start is None else manifest_or_none(folder) or start
-        clean(folder, current)
-        encoder = PassageEncoder.load if passage_encoder is None else passage_encoder
-        load: LoadEncoder = encoder if callable(encoder) else lambda: encoder
-        with staging(folder) as place:
-            yield IndexChange(folder, place, current, load, progress or (lambda _: None), workers)
+        load = passage_encoder if callable(passage_encoder) else lambda: passage_encoder or PassageEncoder.load()
+        yield IndexChange(folder, place, current, load, progress or (lambda _: None), workers)
 
 
 class IndexChange:
@@ -539,25 +529,22 @@ class IndexChange:
         if parts == self._before and (not compact or (len(parts) == 1 and parts[0].keep is None)):
             return
         groups = [list(parts)] if compact else _plan(parts)
-        with rollback(self.folder):
-            entries = tuple(self._write(group, compact) for group in groups)
-            changed = replace(self.current, segments=entries)
-            commit(self.folder, changed)
-        self.current = changed
+        segments = [self._entry(group, compact) or group for group in groups]
+        self.current = commit(self.folder, self.place, self.current, segments)
+
+    def _entry(self, group: list[Part], compact: bool) -> Entry | None:
+        """The entry of a segment that need not be written."""
+        part = group[0]
+        if len(group) > 1 or part.entry is None or (compact and part.keep is not None):
+            return None
+        if part in self._before or part.keep is None:
+            return part.entry
+        return part.entry.with_kept(part.keep) if len(part) * 2 >= len(part.segment) else None
 
     def report(self) -> Report:
         """Count what was done."""
         warn_of_truncated(self.truncated, self._counts["added"] + self._counts["changed"])
         return Report(**self._counts, passages=self.current.passages, segments=len(self.current.segments))
-
-    def _write(self, group: list[Part], compact: bool) -> Entry:
-        part = group[0]
-        if len(group) == 1 and part.entry is not None and not (compact and part.keep is not None):
-            if part in self._before:
-                return part.entry
-            if part.keep is not None and len(part) * 2 >= len(part.segment):
-                return part.entry.with_kept(part.keep)
-        return install(group, self.folder, self.place)
 
     @Once
     def _encoder(self) -> PassageEncoder:
