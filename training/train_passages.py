@@ -35,7 +35,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 from command import MULTILINGUAL, filled_card, make_parser, run, save_head, seconds_so_far
 from datasets_io import read_jsonl
 from labels import article_groups, labelled_passages, passage_articles
-from semclass.core.types import COARSE, COARSE_NAMES, Encoder, FloatArray
+from semclass.core.types import COARSE, Encoder, FloatArray
 from semclass.encoders.sentences import encode_passages
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
@@ -344,7 +344,7 @@ def train(arguments: argparse.Namespace) -> None:
     words = filled_card(
         "passages",
         {
-            "kinds": ", ".join(f"{name} ({COARSE_NAMES[name]})" for name in COARSE),
+            "kinds": "ABBR (abbreviation), DESC (description), ENTY (entity), HUM (human), LOC (location), NUM (number)",
             "reads": "and of abbreviations over" if many else "its evidence for entities and answers, and",
             "languages": "All labels are of English passages; in other languages ABBR is hardly found."
             if many

@@ -11,9 +11,9 @@ import io
 import logging
 import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -99,8 +99,12 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 @options.models
 def demo(*, models: Path | None) -> None:
     """Show classification, indexing, search and re-ranking on a small corpus."""
-    from semclass.demo import WIDTH, run
+    from semclass.demo import story
 
-    bold, good = partial(click.style, bold=True), partial(click.style, fg="green")
-    width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
-    run(models, partial(echo, styled=True), bold, good, width=width)
+    width = min(shutil.get_terminal_size().columns, 112) if sys.stdout.isatty() else 112
+    for kind, text in story(models):
+        lines = [text] if kind == "command" else textwrap.wrap(text, width, subsequent_indent=" " * 8)
+        if kind == "heading":
+            echo("")
+        for line in lines:
+            echo(click.style(line, bold=kind == "heading" or None, fg="green" if kind == "good" else None), styled=True)

@@ -18,18 +18,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 ClassName: TypeAlias = str | int
 """A label of training data."""
 
-COARSE_NAMES: dict[str, str] = {
-    "ABBR": "abbreviation",
-    "DESC": "description",
-    "ENTY": "entity",
-    "HUM": "human",
-    "LOC": "location",
-    "NUM": "number",
-}
-"""Names of the coarse answer types of Li and Roth (2002), "Learning Question Classifiers", which have 50 fine classes."""
-
-COARSE: tuple[str, ...] = tuple(COARSE_NAMES)
-"""The coarse classes, in the column order of every coarse probability matrix in semclass."""
+COARSE: tuple[str, ...] = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+"""The coarse answer types of Li and Roth (2002), "Learning Question Classifiers", in the column order of every matrix."""
 
 ABSTAIN = "ABSTAIN"
 """The label of a text whose best class is less probable than the requested minimum. No class has this name."""
