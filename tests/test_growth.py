@@ -17,9 +17,8 @@ import pytest
 
 from semclass import Chunking
 from semclass.core.errors import MissingExtraError
-from semclass.documents import blocks, chunking, directives, page_headers, records, sentences, sheets
-from semclass.documents.cutting import cut_document
-from semclass.documents.records import Document
+from semclass.documents import blocks, chunking, decoding, records, sentences, sheets
+from semclass.documents.chunking import Document, cut_document
 
 if sys.version_info >= (3, 11):
     from re import _constants as names
@@ -174,7 +173,7 @@ def cut(text, *, markdown):
 
 PARSERS = {
     "headings": blocks.plain_headings, "contents": blocks.is_contents, "links": blocks.without_links,
-    "directives": directives.without_directives, "pages": page_headers.page_spans,
+    "directives": decoding.without_directives, "pages": decoding.page_spans,
     "sentences": sentences.sentence_spans, "lines": sentences.unwrapped_spans, "paragraph": records.paragraph,
     "csv": partial(sheets.read_csv, columns=chunking.Columns()), "plain": partial(cut, markdown=False),
     "markdown": partial(cut, markdown=True),

@@ -10,8 +10,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import any_path, show, table
-from semclass.cli.progress import progress
+from semclass.cli.options import any_path, progress, show, table
 from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS, method_for

@@ -1,4 +1,4 @@
-"""Options that several commands share, how their values are read, and the one way out of the command line.
+"""Options that several commands share, how their values are read, progress, and the one way out of the command line.
 
 Text of documents, names of files and errors never command a terminal.
 """
@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,8 +23,15 @@ import semclass
 from semclass.core import plugins
 from semclass.core.errors import InputError
 
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 _LEFT_BY_JSON = re.compile(r"[\x7f-\x9f\ud800-\udfff]")
+
+LOG_SECONDS = 30.0  # seconds between two lines where standard error is no terminal
+
+COUNT_COLUMNS = 60  # columns of a terminal from which the bar is followed by a count
 
 
 def plain(text: str) -> str:
@@ -177,3 +188,61 @@ def shorten(text: str, limit: int = 90) -> str:
     """One line of a text."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+class Progress:
+    """Work that is done so far. Called with a count, it adds that many items."""
+
+    def __init__(self, label: str, total: int | None, unit: str, bar: ProgressBar[Any] | None) -> None:
+        """Begin with nothing done. Without a `bar`, lines are logged."""
+        self.label, self.total, self.unit, self.bar = label, total, unit, bar
+        self.done, self.files, self.logged = 0, "", time.monotonic()
+
+    def __call__(self, count: int) -> None:
+        """Note that some more items are done."""
+        self.done += count
+        if self.total is None:
+            self._show(None, None)
+        else:
+            self._show(self.done, self.total)
+
+    def file_read(self, number: int, total: int) -> None:
+        """Note that a file was read, and how many there are. Where the number of items is unknown, the bar shows files."""
+        self.files = f"{number:,} of {total:,} files, "
+        if self.total is None:
+            self._show(number, total)
+
+    def _show(self, position: int | None, length: int | None) -> None:
+        now = time.monotonic()
+        if self.bar is not None:
+            if position is not None:
+                self.bar.length = length
+                self.bar.update(position - self.bar.pos, self)
+            self.bar.render_progress()
+        elif now - self.logged >= LOG_SECONDS:
+            self.logged = now
+            echo(f"{self.label}: {self.files}{self}", err=True)
+
+    def __str__(self) -> str:
+        """Return the number of items: ``1,234 of 5,000 passages``."""
+        of = "" if self.total is None else f" of {self.total:,}"
+        one = (self.done if self.total is None else self.total) == 1
+        return f"{self.done:,}{of} {self.unit.removesuffix('s') if one else self.unit}"
+
+
+@contextmanager
+def progress(label: str, total: int | None, unit: str = "passages") -> Iterator[Progress]:
+    """Show how far the work inside is."""
+    if not sys.stderr.isatty():
+        yield Progress(label, total, unit, None)
+        return
+    wide = shutil.get_terminal_size().columns >= COUNT_COLUMNS
+    shown: ProgressBar[Any] = click.progressbar(
+        length=total or 1,
+        label=label,
+        file=sys.stderr,
+        width=0,
+        item_show_func=lambda step: str(step) if step is not None and wide else "",
+    )
+    with shown as bar:
+        yield Progress(label, total, unit, bar)

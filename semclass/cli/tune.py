@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from semclass.cli import options
-from semclass.cli.options import any_path, show, show_weights, table
-from semclass.cli.progress import progress
+from semclass.cli.options import any_path, progress, show, show_weights, table
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS, method_for

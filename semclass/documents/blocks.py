@@ -13,7 +13,7 @@ from itertools import accumulate, chain, pairwise, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from semclass.documents.page_headers import page_spans
+from semclass.documents.decoding import page_spans
 from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
 if TYPE_CHECKING:

@@ -1,20 +1,22 @@
-"""Cuts documents into passages: by paragraph, by section, or in windows with overlap."""
+"""Cuts documents into passages: by paragraph, by section, or in windows with overlap; within limits of size."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from semclass.core.checks import check_choice, check_positive, check_text
+from semclass.core.checks import check_choice, check_depth, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
-from semclass.documents.blocks import Block, Unit, introduces, read_blocks, without_links, wrapped_lines
-from semclass.documents.decoding import check_encoding
-from semclass.documents.hyphens import FIRM, SOFT, join_divided
+from semclass.documents.blocks import MAX_NAME, Block, Unit, introduces, read_blocks, without_links, wrapped_lines
+from semclass.documents.decoding import FIRM, SOFT, check_encoding, join_divided
 from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
 CUTS = ("paragraph", "window", "section")
@@ -39,6 +41,15 @@ FULL_WORDS = 80
 
 Chosen from 8 (no more than small ones), 40, 80 and 120 on four domains of documentation.
 """
+
+MAX_GROWTH = 20
+"""Maximum characters that a document gives, texts and metadata together, as a multiple of its bytes."""
+
+FREE_CHARACTERS = 200_000
+"""Characters that any document may give, however small it is."""
+
+MAX_VALUE = 2000
+"""Maximum characters of a value of metadata."""
 
 _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
@@ -139,6 +150,148 @@ class Chunking:
 
 
 DEFAULT_CHUNKING = Chunking()
+
+
+class Record(NamedTuple):
+    """A row of a table, or a part of a file that is a document of its own, such as a message.
+
+    A row is cut only if the chunking says how; other records are cut like documents.
+    """
+
+    id: str  #: what follows the name of the file in the passage's id
+    text: str
+    metadata: Mapping[str, Any]
+    is_row: bool = True
+    markdown: bool = False
+    links: Sequence[str] | None = None  #: of a message: its own id, or "", and the ids that it names
+    file: str = ""  #: the file of a message, where its document begins with one of another file
+
+
+class Document(NamedTuple):
+    """The text of a file, its records, or both, e.g. of a workbook with several sheets."""
+
+    text: str = ""
+    markdown: bool = True
+    records: Sequence[Record] = ()
+    missing: str = ""  #: why the rest of the file was not read, if it was not
+    size: int = 0  #: bytes of the file, which limit what is cut from it
+    joined: bool = False  #: the records are cut one after another, as one document
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is anything to search."""
+        return bool(self.records or self.text.strip())
+
+    def digest(self) -> bytes:
+        """Return a digest of the text without white space, to find copies."""
+        digest = hashlib.blake2b(" ".join(self.text.split()).encode(errors="surrogatepass"), digest_size=16)
+        for record in self.records:
+            digest.update(repr((record.id, record.text, record.metadata)).encode(errors="surrogatepass"))
+        return digest.digest()
+
+    @property
+    def length(self) -> int:
+        """Characters of all texts."""
+        texts = (text for record in self.records for text in (record.text, *record.metadata.values()))
+        return len(self.text) + sum(len(text) for text in texts if isinstance(text, str))
+
+
+def cut_document(name: str, document: Document, chunking: Chunking) -> list[Passage]:
+    """Cut the text of a document and its records; rows only if the chunking says how.
+
+    Raises an InputError if the passages hold too much for the size of the file, or metadata that JSON cannot hold.
+    """
+    rows = {name + record.id for record in document.records}
+    texts = cut(document.text, name, chunking, markdown=document.markdown)
+    passages: Iterator[Passage] = (replace(text, id=f"{text.id}-text") if text.id in rows else text for text in texts)
+    if document.joined:
+        passages = chain(passages, _cut_together(document.records, name, chunking))
+    else:
+        parts = (cut_record(record, name, chunking) for record in document.records)
+        passages = chain(passages, chain.from_iterable(parts))
+    limit, total, kept = max(FREE_CHARACTERS, MAX_GROWTH * document.size), 0, []
+    for passage in passages:
+        try:
+            metadata = json.dumps(passage.metadata, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name}: metadata of a passage cannot be saved as JSON: {error}") from error
+        total += len(passage.id) + len(passage.text) + len(metadata)
+        if total > limit:
+            raise InputError(
+                f"{name} gives more than {limit:,} characters of texts and metadata, {MAX_GROWTH} times the bytes of the "
+                "file; split it, or shorten what its passages repeat, such as names of columns"
+            )
+        kept.append(passage)
+    return kept
+
+
+def cut_record(record: Record, file: str, chunking: Chunking) -> Iterator[Passage]:
+    """Yield a record as a passage, or cut it. It is a document of its own, as its neighbours are about other things."""
+    if record.is_row and chunking.by is None and chunking.size is None:
+        name = file + record.id
+        yield Passage(name, record.text, joined({"document": name, "file": file}, record.metadata))
+    else:
+        yield from _cut_together([record], file, chunking)
+
+
+def _cut_together(records: Sequence[Record], file: str, chunking: Chunking) -> Iterator[Passage]:
+    """Cut records as one document, named after the first, each with metadata of its own."""
+    name = file + records[0].id
+    number = before = 0
+    for record in records:
+        for passage in cut(record.text, name, chunking, markdown=record.markdown):
+            number += 1
+            own = {"document": name, "file": record.file or file, **passage.metadata, chunking.way: number}
+            own |= {key: passage.metadata[key] + before for key in ("start", "end")}
+            yield replace(passage, id=f"{name}#{number}", metadata=joined(own, record.metadata))
+        before += len(record.text) + 2  # as if an empty line stood between them
+
+
+def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
+    """Name the passages that were cut from documents, which follow one another, by their headings and texts.
+
+    The id of the second passage with the same content ends in ``-2``, and so on. All other ids stay unchanged.
+    """
+    document, seen = None, Counter[str]()
+    for passage in passages:
+        name = passage.metadata.get("document") if isinstance(passage, Passage) else None
+        if not isinstance(name, str) or not str(passage.id).startswith(f"{name}#"):
+            yield passage
+            continue
+        if name != document:
+            document, seen = name, Counter()
+        content = json.dumps([passage.metadata.get("headings", []), passage.text])
+        digest = hashlib.blake2b(content.encode(), digest_size=5).hexdigest()
+        seen[digest] += 1
+        number = seen[digest]
+        yield replace(passage, id=f"{name}#{digest}" if number == 1 else f"{name}#{digest}-{number}")
+
+
+def joined(known: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Join the fields of a reader with those of a file. A field of the file with the same name gets "_" at its end."""
+    return {**known, **{f"{name}_" if name in known else name: value for name, value in bounded(metadata).items()}}
+
+
+def bounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy metadata with names of at most 60 characters, and values of at most 2,000; of lists, the first items."""
+    check_depth(dict(metadata), "metadata")
+    return {str(name)[:MAX_NAME]: _first(value, MAX_VALUE) for name, value in metadata.items()}
+
+
+def _first(value: Any, room: int) -> Any:
+    """Return the part of a value that takes at most so many characters."""
+    if isinstance(value, str):
+        return value[:room]
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    kept: list[tuple[str, Any]] = []
+    for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
+        item = _first(item, room)
+        room -= len(str(name)) + len(item if isinstance(item, str) else json.dumps(item, default=str)) + 2
+        if room < 0:
+            break
+        kept.append((str(name), item))
+    return dict(kept) if isinstance(value, dict) else [item for _, item in kept]
 
 
 def cut(

@@ -1,11 +1,16 @@
-"""From the bytes of a file to text."""
+"""From the bytes of a file to its text: encodings, divided words, directives, and what pages repeat."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from semclass.core.errors import InputError, SemclassError
 
@@ -108,3 +113,191 @@ def _line(path: Path, number: int, line: bytes) -> str:
         raise InputError(
             f"{path}, line {number} is not UTF-8; convert the file first, e.g. with `{command}`"
         ) from error
+
+
+# -- words that ends of lines divide ------------------------------------------------------------------------------------
+
+PART = 4
+"""Letters of both parts of a compound at an end of a line, at least, if only the parts stand elsewhere as words."""
+
+_FIRST_PARTS = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "well"])
+"""First parts of compounds that are no other words divided."""
+
+SOFT, FIRM = "\xad", "\u2011"
+"""Hyphens at the end of a line: of a word that it divides, and of a compound such as well-known."""
+
+_BROKEN = re.compile(
+    r"(?<![^\W\d_])(?<!-)([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])[-‐]"
+    r"(?=\n[ \t]*((?!(?:and|or|und|oder)\b)[a-zß-ÿ][^\W\d_]*))"
+)
+_DIVISION = re.compile(rf"{_BROKEN.pattern}\n[ \t]*[^\W\d_]+")
+_COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_MARKED_ENDS = re.compile(f"{SOFT}(?:\\n[ \\t]*)?|{FIRM}\\n[ \\t]*")
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text, without those that may be divided."""
+    return frozenset(_COMPOUND.findall(_DIVISION.sub(" ", text.casefold())))
+
+
+def mark_divided(text: str, words: Collection[str] | None = None) -> str:
+    """Put a soft hyphen at ends of lines that divide a word, and a non-breaking one at those that divide a compound."""
+    if not _BROKEN.search(text):
+        return text
+    return _BROKEN.sub(partial(_marked, words=words_of(text) if words is None else words), text)
+
+
+def _marked(broken: re.Match[str], words: Collection[str]) -> str:
+    first, last = broken[1].casefold(), broken[2].casefold()
+    apart = min(len(first), len(last)) >= PART and first in words and last in words
+    compound = "-" in first or first in _FIRST_PARTS or f"{first}-{last}" in words or apart
+    return broken[1] + (FIRM if compound and first + last not in words else SOFT)
+
+
+def join_divided(text: str) -> str:
+    """Join words at marked ends of lines, and drop soft hyphens inside of words."""
+    return _MARKED_ENDS.sub(lambda mark: "" if mark[0].startswith(SOFT) else "-", text)
+
+
+# -- marks for generators of sites, such as MyST: labels, directives and colon fences -----------------------------------
+
+_FENCE = re.compile(r"([ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?)(`{3,}|~{3,}|:{3,})[ \t]*(?:\{([\w:-]+)\})?[ \t]*(.*)")
+_LABEL = re.compile(r"[ \t]*\([^()\s]+\)=[ \t]*")
+_OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?")
+_CODE = re.compile(r"code(-block|-cell)?|console|math|mermaid|parsed-literal|raw|sourcecode")
+_VERSION = re.compile(r"version\w+|deprecated")
+_UNSEEN = re.compile(r"contents|eval-rst|figure|figure-md|image|include|index|literalinclude|toctree")
+
+
+def without_directives(text: str) -> str:
+    """Blank out labels, what fences prose, and directives without prose. All other lines keep their offsets."""
+    lines: list[str] = []
+    fences: list[tuple[str, str]] = []  # of each open fence: its mark, and "code", "prose" or "unseen"
+    begins = False  # whether the line above opened a directive, so that an option may follow
+    for line in text.split("\n"):
+        mark, kind = fences[-1] if fences else ("", "prose")
+        fence = _FENCE.fullmatch(line)
+        if mark and fence and fence[2].startswith(mark) and not (fence[3] or fence[4]):
+            line = line if fences.pop()[1] == "code" else " " * len(line)
+        elif fence and kind == "prose":
+            kind, begins = _fence_kind(fence[2], fence[3]), True
+            fences.append((fence[2], kind))
+            title = fence[4] if fence[3] else fence[4].partition(" ")[2]
+            title = f"{fence[3]} {title}" if _VERSION.fullmatch(fence[3] or "") else title
+            line = line if kind == "code" else (fence[1] + title * (kind == "prose")).ljust(len(line))
+        elif kind == "unseen" or (kind == "prose" and (_OPTION if begins else _LABEL).fullmatch(line)):
+            line = " " * len(line)
+        else:
+            begins = False
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _fence_kind(mark: str, name: str | None) -> str:
+    if name is None:
+        return "prose" if mark.startswith(":") else "code"
+    return "code" if _CODE.fullmatch(name) else "unseen" if _UNSEEN.fullmatch(name) else "prose"
+
+
+# -- running headers and footers of pages -------------------------------------------------------------------------------
+
+EDGE_LINES = 3
+"""Lines at the top and at the bottom of a page that may be running ones."""
+
+MIN_PAGES = 3
+"""Pages that a running line stands on, at least."""
+
+_NUMBER = re.compile(r"\d+|^[ivxlc]+$")
+_NUMBERED = re.compile(r"(?:^|\s)(\d{1,5})$|^(\d{1,5})(?:\s|$)")
+_TABLE = "|"
+_TITLE = re.compile(r"(?=.*[^\W\d_])[^\W_].*[^:.,;]")  # no label above a list, no row, no heading, no sentence
+_EDGE_LINE = re.compile(r"[^\n]+")
+
+
+class _EdgeLine(NamedTuple):
+    start: int
+    end: int
+    words: str
+    key: str  # numbers aside
+    number: int | None  # that it begins or ends with
+
+
+def page_spans(text: str) -> list[tuple[int, int]]:
+    """Return the spans of the pages of a text, which form feeds separate, without their running headers and footers.
+
+    A running line is among the first or last three of its page. It stands at the same place of most pages, or of most
+    left or right pages, numbers aside; or word for word on three pages in a row, or three left or right ones, such as the
+    title of a chapter; or it begins or ends with the page's number. Headings and rows of tables never count.
+    """
+    spans, start = [], 0
+    for page in text.split("\f"):
+        spans.append((start, start + len(page)))
+        start += len(page) + 1
+    if len(spans) < MIN_PAGES:
+        return spans
+    tops = _running([_edge_lines(text, _EDGE_LINE.finditer(text, *span)) for span in spans])
+    bottoms = _running([_edge_lines(text, reversed(list(_EDGE_LINE.finditer(text, *span)))) for span in spans])
+    bounds = []
+    for (first, after), top, bottom in zip(spans, tops, bottoms, strict=True):
+        begin = top[-1].end if top else first
+        bounds.append((begin, max(begin, bottom[-1].start if bottom else after)))
+    return bounds
+
+
+def _edge_lines(text: str, matches: Iterable[re.Match[str]]) -> list[_EdgeLine]:
+    """Return the first lines of a page, from its top or its bottom."""
+    lines = []
+    for line in islice((match for match in matches if not match[0].isspace()), EDGE_LINES):
+        words = " ".join(line[0].split())
+        numbered = _NUMBERED.search(words)
+        number = int(numbered[1] or numbered[2]) if numbered else None
+        lines.append(_EdgeLine(*line.span(), words, _NUMBER.sub("0", words), number))
+    return lines
+
+
+def _running(pages: Sequence[Sequence[_EdgeLine]]) -> list[list[_EdgeLine]]:
+    """Return the running lines of each page, of those from its top or its bottom."""
+    usual = [(_usual(pages[side::2], place), _usual(pages, place)) for place in range(EDGE_LINES) for side in (0, 1)]
+    in_a_row = [_in_a_row(pages, place) for place in range(EDGE_LINES)]
+    ahead = Counter(
+        offset
+        for number, lines in enumerate(pages)
+        for offset in {line.number - number for line in lines if line.number is not None}
+    )
+    offset, often = ahead.most_common(1)[0] if ahead else (0, 0)
+    numbered = often >= MIN_PAGES and 2 * often > sum(map(bool, pages))
+
+    def runs(line: _EdgeLine, place: int, number: int) -> bool:
+        of_page = numbered and line.number is not None and line.number - number == offset
+        if line.words.startswith(_TABLE):
+            return False
+        return of_page or line.key in usual[2 * place + number % 2] or number in in_a_row[place]
+
+    running = []
+    for number, lines in enumerate(pages):
+        count = 0
+        while count < len(lines) and runs(lines[count], count, number):
+            count += 1
+        running.append(list(lines[:count]))
+    return running
+
+
+def _usual(pages: Sequence[Sequence[_EdgeLine]], place: int) -> str | None:
+    """Return what most pages have at a place."""
+    keys = Counter(lines[place].key for lines in pages if len(lines) > place)
+    key, often = keys.most_common(1)[0] if keys else (None, 0)
+    return key if often >= MIN_PAGES and 2 * often > sum(map(bool, pages)) else None
+
+
+def _in_a_row(pages: Sequence[Sequence[_EdgeLine]], place: int) -> set[int]:
+    """Return the pages that have the same line at a place as others, with at most one page between two of them."""
+    rows: defaultdict[str, list[list[int]]] = defaultdict(list)
+    for number, lines in enumerate(pages):
+        line = lines[place] if len(lines) > place else None
+        if line is not None and _TITLE.fullmatch(line.words):
+            of_line = rows[line.words]
+            if of_line and number - of_line[-1][-1] <= 2:
+                of_line[-1].append(number)
+            else:
+                of_line.append([number])
+    return {number for of_line in rows.values() for row in of_line if len(row) >= MIN_PAGES for number in row}

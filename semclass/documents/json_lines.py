@@ -11,9 +11,9 @@ from typing import Any
 from semclass.core.checks import check_depth, short
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
-from semclass.documents.chunking import Columns
+from semclass.documents.chunking import Columns, Record
 from semclass.documents.decoding import read_lines
-from semclass.documents.records import Record, load_json, records_of
+from semclass.documents.records import load_json, records_of
 
 TEXT = "text"
 """Name of the field, or the column of a table, that holds a text."""

@@ -10,10 +10,8 @@ from typing import Any
 from semclass.core import plugins
 from semclass.core.errors import InputError, SemclassError, SkippedWarning, warn
 from semclass.core.types import Passage
-from semclass.documents.chunking import CUTS, DEFAULT_CHUNKING, Chunking, cut
-from semclass.documents.cutting import cut_record
+from semclass.documents.chunking import CUTS, DEFAULT_CHUNKING, Chunking, Document, Record, cut, cut_record, joined
 from semclass.documents.json_lines import iter_records
-from semclass.documents.records import Document, Record, joined
 from semclass.documents.sources import ENDINGS, Reader, Skipped, SourceFiles, find_files, listed, open_readers, shown
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from semclass.core.checks import check_depth, short
+from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.documents.blocks import MAX_HEADING, MAX_NAME, SEPARATOR
-from semclass.documents.chunking import Columns
+from semclass.documents.chunking import Columns, Document, Record, joined
 
 Row: TypeAlias = Mapping[str, Any]
 """The values of a row by the names of their columns."""
@@ -36,54 +35,7 @@ PROSE_WORDS = 8
 SAMPLED_ROWS = 1000
 """First rows of JSON, whose fields may differ, that name the columns."""
 
-MAX_VALUE = 2000
-"""Maximum characters of a value of metadata."""
-
 _ENDS_IN_ID = re.compile(r"[\W_](?i:id|key|no|number)$|[a-z]I[Dd]$")
-
-
-class Record(NamedTuple):
-    """A row of a table, or a part of a file that is a document of its own, such as a message.
-
-    A row is cut only if the chunking says how; other records are cut like documents.
-    """
-
-    id: str  #: what follows the name of the file in the passage's id
-    text: str
-    metadata: Mapping[str, Any]
-    is_row: bool = True
-    markdown: bool = False
-    links: Sequence[str] | None = None  #: of a message: its own id, or "", and the ids that it names
-    file: str = ""  #: the file of a message, where its document begins with one of another file
-
-
-class Document(NamedTuple):
-    """The text of a file, its records, or both, e.g. of a workbook with several sheets."""
-
-    text: str = ""
-    markdown: bool = True
-    records: Sequence[Record] = ()
-    missing: str = ""  #: why the rest of the file was not read, if it was not
-    size: int = 0  #: bytes of the file, which limit what is cut from it
-    joined: bool = False  #: the records are cut one after another, as one document
-
-    @property
-    def has_text(self) -> bool:
-        """Whether there is anything to search."""
-        return bool(self.records or self.text.strip())
-
-    def digest(self) -> bytes:
-        """Return a digest of the text without white space, to find copies."""
-        digest = hashlib.blake2b(" ".join(self.text.split()).encode(errors="surrogatepass"), digest_size=16)
-        for record in self.records:
-            digest.update(repr((record.id, record.text, record.metadata)).encode(errors="surrogatepass"))
-        return digest.digest()
-
-    @property
-    def length(self) -> int:
-        """Characters of all texts."""
-        texts = (text for record in self.records for text in (record.text, *record.metadata.values()))
-        return len(self.text) + sum(len(text) for text in texts if isinstance(text, str))
 
 
 def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str, Any]]:
@@ -174,33 +126,6 @@ def _records(
         if title:
             metadata["title"] = title[:MAX_HEADING]
         yield Record(end, text, metadata)
-
-
-def joined(known: Row, metadata: Row) -> dict[str, Any]:
-    """Join the fields of a reader with those of a file. A field of the file with the same name gets "_" at its end."""
-    return {**known, **{f"{name}_" if name in known else name: value for name, value in bounded(metadata).items()}}
-
-
-def bounded(metadata: Row) -> dict[str, Any]:
-    """Copy metadata with names of at most 60 characters, and values of at most 2,000; of lists, the first items."""
-    check_depth(dict(metadata), "metadata")
-    return {str(name)[:MAX_NAME]: _first(value, MAX_VALUE) for name, value in metadata.items()}
-
-
-def _first(value: Any, room: int) -> Any:
-    """Return the part of a value that takes at most so many characters."""
-    if isinstance(value, str):
-        return value[:room]
-    if not isinstance(value, (dict, list, tuple)):
-        return value
-    kept: list[tuple[str, Any]] = []
-    for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
-        item = _first(item, room)
-        room -= len(str(name)) + len(item if isinstance(item, str) else json.dumps(item, default=str)) + 2
-        if room < 0:
-            break
-        kept.append((str(name), item))
-    return dict(kept) if isinstance(value, dict) else [item for _, item in kept]
 
 
 def _text(row: Row, text: str, title: str | None) -> str:

@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from semclass.core.errors import InputError
-from semclass.documents.chunking import Columns
-from semclass.documents.records import Document, Record, named_rows, no_column, paragraph, records_of, table
+from semclass.documents.chunking import Columns, Document, Record
+from semclass.documents.records import named_rows, no_column, paragraph, records_of, table
 
 Cells: TypeAlias = Sequence[Any]
 """The cells of a row; empty ones are None or blank."""

@@ -14,13 +14,10 @@ from semclass.core import artifacts, plugins
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
-from semclass.documents.chunking import Chunking
-from semclass.documents.cutting import cut_document
-from semclass.documents.decoding import read_text, reading
-from semclass.documents.directives import without_directives
-from semclass.documents.hyphens import mark_divided
+from semclass.documents.chunking import Chunking, Document, cut_document
+from semclass.documents.decoding import mark_divided, read_text, reading, without_directives
 from semclass.documents.json_lines import begins_with_text
-from semclass.documents.records import Document, read_json, read_jsonl
+from semclass.documents.records import read_json, read_jsonl
 from semclass.documents.sheets import read_csv
 
 MARKDOWN = (".md", ".markdown")
@@ -136,7 +133,7 @@ class PlainReader:
             return Document(mark_divided(text) if ending in TEXT else text, markdown=False)
 
     def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
-        """Cut a document, see :func:`semclass.documents.cutting.cut_document`."""
+        """Cut a document, see :func:`semclass.documents.chunking.cut_document`."""
         return cut_document(name, document, chunking)
 
     def close(self) -> None:

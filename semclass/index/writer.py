@@ -27,7 +27,7 @@ from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import Files
 from semclass.core.tools import Once, available_threads
 from semclass.core.types import IntArray, Passage
-from semclass.documents.cutting import named_by_content
+from semclass.documents.chunking import named_by_content
 from semclass.index import filters, segment
 from semclass.index.folder import (
     AREA,

@@ -18,7 +18,7 @@ from beir import write_beir
 from terminal import CTRL_C, drawn, in_terminal
 
 from semclass import Passage
-from semclass.cli import progress as module
+from semclass.cli import options as module
 from semclass.index.verify import verify
 
 TITLE, CLEAR, RED = "\x1b]0;owned\x07", "\x1b[2J", "\x9b31m"  # the last one is a command in 8 bits

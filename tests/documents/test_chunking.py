@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from semclass import Chunking, InputError, InputTypeError
 from semclass.documents.chunking import CUTS, cut
-from semclass.documents.directives import without_directives
+from semclass.documents.decoding import without_directives
 
 LIGHT = "The keeper lit the lamp at dusk. It burnt until the morning came. Nobody saw the fog roll in from the sea."
 

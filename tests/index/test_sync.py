@@ -8,7 +8,7 @@ from test_change import assert_ranks_as_rebuilt
 from world import FAKE, WORDS, Counting, passage_encoder_of
 
 from semclass import InputError, Passage, PassageIndex
-from semclass.documents.cutting import named_by_content
+from semclass.documents.chunking import named_by_content
 from semclass.documents.readers import iter_passages
 from semclass.index.folder import describe
 from semclass.index.verify import verify
