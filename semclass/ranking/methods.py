@@ -11,11 +11,10 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.core.types import FloatArray
 from semclass.heads.head import log_odds
 from semclass.index.candidates import AROUND, Candidates, Query, Scoring, sum_of, summed
-from semclass.ranking.evidence import evidence_of
-from semclass.ranking.features import COLUMN
+from semclass.ranking.features import COLUMN, evidence_of
 from semclass.ranking.models import OTHER, Models, Needs, Weights
 from semclass.ranking.thesis import THESIS
 from semclass.scoring.fusion import fused
@@ -44,11 +43,11 @@ CERTAINTIES = ("strong", "likely", "weak")
 CERTAINTY_DEPTH = 10  #: number of first places among which another passage may give more of the requested answer
 MAX_BEHIND = 2.0  #: how much more of it, in log-odds, another passage may give if the first hit is to be strong
 
-BOUNDS: Mapping[str, float] = {"strong": 0.3, "likely": 0.1, "near": 0.45, "relevance": 0.04}
+STRONG, LIKELY, NEAR, RELEVANT = 0.3, 0.1, 0.45, 0.04
 """Least values from which a word holds: the least at which the sentence on `CERTAINTIES` is true of manuals, too.
 
-``strong`` and ``likely`` bound the lead; ``python -m bench carry`` shows how often each word is right. A first passage
-below both ``near`` and ``relevance`` is not about the question.
+The first two bound the lead; ``python -m bench carry`` shows how often each word is right. A first passage below the last
+two, its cosine and its relevance, is not about the question.
 """
 
 LEAD_WEIGHT = 2.0
@@ -119,8 +118,8 @@ class Fusion:
         return Scoring(shares, "convex", weights.get(COVERAGE, 0.0), AROUND)
 
     def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
-        """Keep the order."""
-        return candidates
+        """Sort by the fused scores."""
+        return replace(candidates, order=np.argsort(-candidates.score, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -147,21 +146,25 @@ class ByEvidence:
 
     def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
         """Add the evidence."""
-        features, relevance = models.pairs.judge(query, candidates)
+        features = models.pairs.features(query, candidates)
         language = None if models.language is None else models.language.language(query, candidates)
         if language == OTHER:
             if all(weights[name] == models.weights[name] for name in self.weights):
                 return by_words(candidates, features)
             language = None  # weights that were tuned on this very text know better
-        evidence = evidence_of(features, candidates)
+        relevance, evidence = models.pairs.relevance(features), evidence_of(features, candidates)
         parts = {name: weights["evidence"] * part for name, part in evidence.items()}
         ranked = summed(candidates, parts, {"relevance": relevance})
-        score = candidates.score + sum_of(evidence)
-        word = None
-        if len(ranked) > 1 and len(candidates.evidence.provides.values):
-            word = certainty(standing(ranked.places, score, candidates.dense, relevance, features))
-        probability = answerable(ranked.places, score, relevance)
-        return replace(ranked, certainty=word, answerable=probability, language=language)
+        if not len(ranked):
+            return replace(ranked, answerable=0.0, language=language)
+        # with evidence of weight 1, the unit of the lead is the same for all weights
+        score, first, others, word = candidates.score + sum_of(evidence), ranked.places[0], ranked.places[1:], None
+        lead = float(score[first] - score[others].max()) if len(others) else 0.0
+        if len(others) and len(candidates.evidence.provides.values):
+            provided = features[:, COLUMN["provided"]]
+            behind = float(provided[others[: CERTAINTY_DEPTH - 1]].max() - provided[first])
+            word = certainty(lead, behind, float(candidates.dense[first]), float(relevance[first]))
+        return replace(ranked, certainty=word, answerable=answerable(lead, relevance[first]), language=language)
 
 
 def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
@@ -174,47 +177,21 @@ def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
     )
 
 
-def answerable(order: IntArray, score: DoubleArray, relevance: DoubleArray) -> float:
-    """Return the probability that one of n passages answers: that the first does, the more the further it leads.
+def answerable(lead: float, relevance: float) -> float:
+    """Return the probability that a passage answers: that the first does, the more the further it leads."""
+    odds = float(log_odds(np.asarray(relevance), _MIN_PROBABILITY))
+    return float(1 / (1 + np.exp(-odds - LEAD_WEIGHT * lead)))
 
-    The arguments are those of :func:`standing`. 0 if there is no passage.
+
+def certainty(lead: float, behind: float, near: float, relevance: float) -> str:
+    """Return one of `CERTAINTIES` for the first of several passages.
+
+    `lead` is its score minus the best of the others, `behind` how much more of the requested answer another of the first
+    passages gives, in log-odds, `near` its cosine with the question, and `relevance` its probability of answering.
     """
-    if not len(order):
-        return 0.0
-    odds = log_odds(relevance[order[:1]], _MIN_PROBABILITY)[0]
-    return float(1 / (1 + np.exp(-odds - LEAD_WEIGHT * lead(order, score))))
-
-
-def lead(order: IntArray, score: DoubleArray) -> float:
-    """Return the score of the first passage minus the best score of the others; 0 for a single passage."""
-    return float(score[order[0]] - score[order[1:]].max()) if len(order) > 1 else 0.0
-
-
-def standing(
-    order: IntArray, score: DoubleArray, dense: DoubleArray, relevance: DoubleArray, features: FloatArray
-) -> dict[str, float]:
-    """Return the standing of the first of at least two passages, in `order`, best first.
-
-    ``lead`` is that of :func:`lead`; `score` has evidence of weight 1, so that its unit is the same for all weights of a
-    search. ``behind`` is how much more of the requested answer another of the first passages gives, in log-odds. ``near``
-    is its cosine with the question, ``relevance`` its probability of answering, from both texts alone.
-    """
-    first, others = order[0], order[1:CERTAINTY_DEPTH]
-    provided = features[:, COLUMN["provided"]]
-    return {
-        "lead": lead(order, score),
-        "behind": float(provided[others].max() - provided[first]),
-        "near": float(dense[first]),
-        "relevance": float(relevance[first]),
-    }
-
-
-def certainty(standing: Mapping[str, float], bounds: Mapping[str, float] = BOUNDS) -> str:
-    """Return one of `CERTAINTIES` for the first passage."""
-    ahead, far = standing["lead"], standing["near"] < bounds["near"]
-    if ahead < bounds["likely"] or (far and standing["relevance"] < bounds["relevance"]):
+    if lead < LIKELY or (near < NEAR and relevance < RELEVANT):
         return "weak"
-    return "strong" if ahead >= bounds["strong"] and standing["behind"] <= MAX_BEHIND else "likely"
+    return "strong" if lead >= STRONG and behind <= MAX_BEHIND else "likely"
 
 
 CONVEX = Fusion("convex", Needs(sparse=True))

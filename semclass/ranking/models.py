@@ -26,7 +26,7 @@ from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel
 from semclass.index.candidates import Candidates, Query, no_rows
 from semclass.index.passage_encoder import PassageEncoder, shipped_fingerprint
-from semclass.ranking.evidence import PairModel
+from semclass.ranking.features import PairModel
 from semclass.scoring.fusion import ALPHA, ALPHA_OF_TWO, SPARSE_SHARE
 
 Weights: TypeAlias = Mapping[str, float]

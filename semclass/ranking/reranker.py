@@ -227,9 +227,6 @@ class Reranker:
                 queries = models.encode([questions[row] for row in rows], **needed)
                 candidates, long, reused = self.candidates(queries, items, method, used, needed)
                 for row, query, some, found, again in zip(rows, queries, items, candidates, reused, strict=True):
-                    # fusion in place of the default keeps the order of candidates, which here is that of the caller
-                    if not method.candidates:
-                        found = replace(found, order=np.argsort(-found.score, kind="stable"))
                     ranked = method.order(models, query, found, used)
                     shown = [some[place] for place in ranked.places[:limit].tolist()]
                     told = explained(models, query, ranked, shown, models.pairs.idf[query.terms]) if explain else None

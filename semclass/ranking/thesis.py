@@ -44,7 +44,7 @@ def entailment_signal(
     models: Models, query: Query, candidates: Candidates, hard: bool
 ) -> tuple[DoubleArray, DoubleArray]:
     """Return P(passage answers question), or whether it reaches the threshold of the head."""
-    _, relevance = models.pairs.judge(query, candidates)
+    relevance = models.pairs.relevance(models.pairs.features(query, candidates))
     label = (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
     return label if hard else relevance, relevance
 
@@ -77,10 +77,6 @@ class BySignal:
     def scoring(self, weights: Weights) -> Scoring:
         """Score by the linear sum."""
         return Scoring({"dense": 1.0, "bm25": weights["bm25"]})
-
-    def signal(self, models: Models, query: Query, candidates: Candidates) -> DoubleArray:
-        """Return the signal, (n,)."""
-        return self.signal_of(models, query, candidates, self.hard)[0]
 
     def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
         """Sort by the sum, or partition the candidates."""

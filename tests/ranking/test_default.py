@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semclass import HybridRetriever, Reranker
-from semclass.ranking.evidence import SHORT, STORED_SHARE
+from semclass.ranking.features import SHORT, STORED_SHARE
 
 QUESTION = "How tall is the red tower?"
 PASSAGES = ECHO, ANSWER, _ = (

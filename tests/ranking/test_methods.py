@@ -11,8 +11,7 @@ from made_models import save_pairs
 from semclass import ArtifactError, InputError
 from semclass.core.errors import TruncationWarning
 from semclass.heads.query_focus import PIECES
-from semclass.ranking.evidence import PairModel
-from semclass.ranking.features import PAIR_FEATURES
+from semclass.ranking.features import PAIR_FEATURES, PairModel
 from semclass.ranking.methods import METHODS, method_for
 
 QUESTION = "When is the museum open?"
@@ -27,11 +26,11 @@ def query(models):
 @pytest.mark.parametrize(("kind", "weight"), [("entail", "entailment"), ("class", "class")])
 def test_labels_put_passages_first_or_are_added(retriever, models, query, kind, weight):
     found = retriever.candidates(query, N, METHODS["hybrid"])
-    relevance = METHODS["entail-integrated"].signal(models, query, found)
+    relevance = METHODS["entail-integrated"].signal_of(models, query, found, False)[0]
     head = replace(models.pairs.entailment, thresholds=(float(np.sort(relevance)[N // 2]),))  # five reach it
     split = replace(models, pair_heads=replace(models.pairs, entailment=head))
     hard = replace(METHODS[f"{kind}-integrated"], hard=True)
-    label = hard.signal(split, query, found)
+    label = hard.signal_of(split, query, found, True)[0]
     first = sorted(range(N), key=lambda place: -label[place])
     assert set(label) == {0.0, 1.0}
     assert first != list(range(N))  # the label changes the order
@@ -63,7 +62,7 @@ def test_a_method_without_its_heads_is_refused_but_the_default(models):
 def test_a_pair_head_over_other_features_is_refused(tmp_path, monkeypatch, fake_encoder):
     save_pairs(tmp_path / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
     assert PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint).weights["class"] == 1
-    monkeypatch.setattr("semclass.ranking.evidence.PAIR_FEATURES", PAIR_FEATURES[::-1])
+    monkeypatch.setattr("semclass.ranking.features.PAIR_FEATURES", PAIR_FEATURES[::-1])
     with pytest.raises(ArtifactError, match="the features of the model in"):
         PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint)
 
