@@ -88,7 +88,7 @@ def network_of(
     feeds = [{"states": states[None], "marks": marks[None]} for states, marks in pairs]
     write = partial(write_network, weights, config, layers)
     plain = onnx_graphs.int8_model(partial(write, (1.0, 0.0)), feeds)
-    logits = DeepHead(encoder, onnx_graphs.open_model(plain, arguments.threads)).compare(
+    logits = DeepHead(onnx_graphs.open_model(plain, arguments.threads)).compare(
         pairs_of(encoder, held.questions, held.passages)
     )
     slope, bias = platt(logits, held.answers, held.share)
@@ -136,7 +136,7 @@ def export(arguments: argparse.Namespace) -> None:
     else:
         earlier = artifacts.load_artifact(arguments.out, "deep")
         network, fields = earlier.read("network.onnx"), {key: earlier.field(key) for key in ("layers", "calibration")}
-    head = DeepHead(encoder, onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
+    head = DeepHead(onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
     odds = head.compare(pairs_of(encoder, held.questions, held.passages))
     weights, both = beside_entailment(models, encoder, odds, held)
     given = {"held_out": 1 / (1 + np.exp(-odds)), "held_out_beside_entailment": both}

@@ -43,7 +43,6 @@ class Artifact:
 
     folder: Path
     manifest: Mapping[str, Any]
-    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)  # those asked for
     # bytes whose SHA-256 was compared, until they are read
     _verified: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
@@ -111,7 +110,6 @@ def load_artifact(
     encoder: str | None = None,
     views: Iterable[str] | None = None,
     features: Sequence[str] | None = None,
-    arrays: Mapping[str, Sequence[int | None] | None] | None = None,
 ) -> Artifact:
     """Read and verify a model folder of a kind; the bytes of its files are kept until they are used.
 
@@ -123,8 +121,6 @@ def load_artifact(
         Views of the encoder that the model reads. Defaults to the ``inputs`` of the manifest; see :func:`fits`.
     features
         Names of the features that the model must have been trained on, in their order.
-    arrays
-        ``.npy`` files to read into `Artifact.arrays`, with their shapes; see :meth:`Artifact.array`.
     """
     folder = Path(folder)
     if not folder.exists() and (folder.parent / "encoder").is_dir():
@@ -137,7 +133,7 @@ def load_artifact(
     records = manifest.get("files")
     if not (isinstance(records, dict) and records and all(map(is_record, records.values()))):
         raise ArtifactError(f"{folder / MANIFEST} lists no files with their sizes and hashes; {_RETRAIN}")
-    found = Artifact(folder, manifest, {}, {name: _read_own(folder, name, record) for name, record in records.items()})
+    found = Artifact(folder, manifest, {name: _read_own(folder, name, record) for name, record in records.items()})
     made_for = encoder if encoder is None else found.field("encoder")
     read = manifest.get("inputs", ()) if views is None else views
     if encoder is not None and made_for is not None and not fits(str(made_for), encoder, read):
@@ -153,7 +149,6 @@ def load_artifact(
             f"the features of the model in {folder} differ from those of this version of semclass; install the version "
             "that trained it, or train it again"
         )
-    found.arrays.update({name: found.array(name, shape) for name, shape in (arrays or {}).items()})
     return found
 
 

@@ -51,15 +51,23 @@ class Ragged:
 
     def take(self, rows: IntArray) -> Ragged:
         """Copy the given rows, int64 of shape (m,), in their order. A row may come twice."""
-        return Ragged(self.values[self.places(rows)], offsets_of(self.offsets[rows + 1] - self.offsets[rows]))
+        return spans(self.values, self.offsets[rows], self.offsets[rows + 1])
 
     def places(self, rows: IntArray) -> IntArray:
         """Positions of the items of the given rows in `values`, row after row."""
-        starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts
-        ends = np.cumsum(lengths)
-        within: IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - (ends - lengths), lengths)
-        return within
+        return places_within(self.offsets[rows], self.offsets[rows + 1])
+
+
+def places_within(starts: IntArray, ends: IntArray) -> IntArray:
+    """Positions from each start to before its end, one row after another, int64."""
+    lengths = ends - starts
+    places: IntArray = np.arange(int(lengths.sum())) + np.repeat(ends - np.cumsum(lengths), lengths)
+    return places
+
+
+def spans(values: npt.NDArray[Any], starts: IntArray, ends: IntArray) -> Ragged:
+    """Rows of the values from each start to before its end."""
+    return Ragged(values[places_within(starts, ends)], offsets_of(ends - starts))
 
 
 def offsets_of(lengths: npt.NDArray[np.integer]) -> IntArray:
@@ -136,8 +144,7 @@ class Encoding:
         offsets = self.pieces("tokens").offsets
         if self.kept is not None or np.array_equal(offsets, self.terms.offsets):
             return self.terms if self.kept is None else self.kept
-        within = np.repeat(self.terms.offsets[:-1] - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
-        return Ragged(self.terms.values[within], offsets)
+        return spans(self.terms.values, self.terms.offsets[:-1], self.terms.offsets[:-1] + np.diff(offsets))
 
     def rows(self, name: str) -> FloatArray:
         """Return a view with one row per text. Raises an InputError if the view was not encoded."""

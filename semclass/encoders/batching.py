@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -46,6 +45,8 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 
+_working = threading.Semaphore(available_threads())
+
 
 @contextlib.contextmanager
 def watched(between: Callable[[], object]) -> Iterator[None]:
@@ -67,22 +68,14 @@ def concurrency_limit() -> AbstractContextManager[object]:
     More threads would wait for one another in the middle of their work: eight together did 1.2 times what one does on
     two processors, where two did 1.7 times. Threads that are :func:`watched` do not count.
     """
-    return nullcontext() if _thread.between is not None else _semaphore()
+    return nullcontext() if _thread.between is not None else _working
 
 
-@cache
-def _semaphore() -> threading.Semaphore:
-    return threading.Semaphore(available_threads())
-
-
-def steps(items: Iterable[Result]) -> Iterable[Result]:
+def steps(items: Iterable[Result]) -> Iterator[Result]:
     """Yield items one after another, and call the function of :func:`watched` before each item."""
-    return items if _thread.between is None else _announced(items, _thread.between)
-
-
-def _announced(items: Iterable[Result], between: Callable[[], object]) -> Iterator[Result]:
     for item in items:
-        between()
+        if _thread.between is not None:
+            _thread.between()
         yield item
 
 

@@ -18,7 +18,7 @@ from semclass.core.artifacts import STATES
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, padded, ragged
+from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, padded, ragged, spans
 from semclass.encoders.batching import STEP, batches_by_length, steps
 
 NETWORKS = ("lower.onnx", "upper.onnx")
@@ -71,9 +71,8 @@ class Windows:
 
     def pieces(self, terms: Ragged) -> Ragged:
         """The word pieces of each window."""
-        offsets = offsets_of(self.lengths)
-        first = terms.offsets[self.owners] + self.starts - offsets[:-1]
-        return Ragged(terms.values[np.repeat(first, self.lengths) + np.arange(offsets[-1])], offsets)
+        first = terms.offsets[self.owners] + self.starts
+        return spans(terms.values, first, first + self.lengths)
 
     def joined(self, rows: Ragged) -> Ragged:
         """The word pieces of all windows of a text as one row."""
@@ -299,11 +298,6 @@ def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.ND
 def for_passages(encoder: Encoder) -> Encoder:
     """Return an encoder for sentences of passages: `for_passages` of the shipped encoder, or else the given encoder."""
     return encoder.for_passages if isinstance(encoder, OnnxEncoder) else encoder
-
-
-def same_states(one: Encoder, other: Encoder) -> bool:
-    """Return whether the lower part gives two encoders of the same files the same states: they have the same prefix."""
-    return getattr(one, "prefix", ()) == getattr(other, "prefix", ())
 
 
 def scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of
+from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, spans
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.scoring.dense import shares_of
@@ -88,10 +88,8 @@ class Sentences:
         begin = np.repeat(titles, np.diff(self.offsets))
         begin[self.offsets[:-1]] = 0
         ends = rows.offsets[self.which + 1]
-        starts = np.minimum(rows.offsets[self.which] + begin, ends)
-        places = offsets_of(ends - starts)
-        within = np.arange(places[-1]) - np.repeat(places[:-1] - starts, ends - starts)
-        return Ragged(rows.values[within], places[self.offsets])
+        parts = spans(rows.values, np.minimum(rows.offsets[self.which] + begin, ends), ends)
+        return Ragged(parts.values, parts.offsets[self.offsets])
 
 
 def encode_passages(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:

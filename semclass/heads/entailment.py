@@ -29,7 +29,7 @@ from semclass.core.errors import InputTypeError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded, ragged
 from semclass.encoders.batching import CHUNK, STEP, batches_by_length, steps, warn_truncated
-from semclass.encoders.onnx_encoder import for_passages, open_models, same_states
+from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.heads.head import Head, log_odds
 from semclass.heads.query_focus import load_generic, query_focus
 
@@ -54,11 +54,10 @@ Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
 class DeepHead:
     """Tells how likely texts answer a question, from both read together. Threads may share one instance."""
 
-    encoder: Encoder
     network: onnxruntime.InferenceSession
     #: Weights of the log-odds of the entailment head and of these, and a bias, whose sum is the log-odds of an
-    #: :class:`semclass.EntailmentClassifier`. None if the two were not calibrated together.
-    beside_entailment: tuple[float, float, float] | None = None
+    #: :class:`semclass.EntailmentClassifier`.
+    beside_entailment: tuple[float, float, float] = (0.0, 1.0, 0.0)
 
     @classmethod
     def load(cls, folder: Path, encoder: Encoder, *, threads: int = 1) -> DeepHead:
@@ -67,9 +66,8 @@ class DeepHead:
         Raises an ArtifactError if the head is damaged or was made for another encoder.
         """
         artifact = artifacts.load_artifact(folder, "deep", encoder=encoder.fingerprint, views=(STATES,))
-        beside = artifact.manifest.get("beside_entailment")
-        weights = None if beside is None else (float(beside[0]), float(beside[1]), float(beside[2]))
-        return cls(encoder, open_session(artifact, "network.onnx", threads), weights)
+        first, second, bias = map(float, artifact.field("beside_entailment"))
+        return cls(open_session(artifact, "network.onnx", threads), (first, second, bias))
 
     def compare(self, pairs: Sequence[Pair]) -> DoubleArray:
         """Log-odds of n pairs, given as the network's inputs, float64 (n,)."""
@@ -121,11 +119,10 @@ class EntailmentClassifier:
     ) -> EntailmentClassifier:
         """Load the head that reads each text by itself, alone."""
         root, used = open_models(models, encoder, threads)
-        artifact = artifacts.load_artifact(
-            root / "entailment", "entailment", encoder=used.fingerprint, arrays={"idf.npy": used.is_term.shape}
-        )
-        head, threshold = open_session(artifact, "head.onnx", threads), float(artifact.field("threshold"))
-        return cls(used, head, artifact.arrays["idf.npy"], threshold, load_generic(root, used.fingerprint))
+        artifact = artifacts.load_artifact(root / "entailment", "entailment", encoder=used.fingerprint)
+        idf, threshold = artifact.array("idf.npy", used.is_term.shape), float(artifact.field("threshold"))
+        head, generic = open_session(artifact, "head.onnx", threads), load_generic(root, used.fingerprint)
+        return cls(used, head, idf, threshold, generic)
 
     def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
@@ -160,17 +157,15 @@ class EntailmentClassifier:
 
     def _compared(self, first: list[str], rows: IntArray, second: list[str], places: IntArray) -> DoubleArray:
         """P(sentence answers question) of pairs, given as `rows` of questions and `places` of sentences."""
-        joint, passages = self.joint, for_passages(self.encoder)
-        weights = None if joint is None else joint.beside_entailment
-        if joint is None or weights is None:
-            question, sentence = _encode(self.encoder, first, QUESTION_VIEWS), _encode(passages, second, SENTENCE_VIEWS)
-            return self.compare(question, sentence, rows, places)
-        question, asked = _with_states(self.encoder, self.encoder, first, QUESTION_VIEWS)
-        sentence, given = _with_states(self.encoder, passages, second, SENTENCE_VIEWS)
+        together = self.joint is not None
+        question, asked = _encode(self.encoder, first, QUESTION_VIEWS, together)
+        sentence, given = _encode(for_passages(self.encoder), second, SENTENCE_VIEWS, together)
         apart = self.compare(question, sentence, rows, places)
+        if self.joint is None:
+            return apart
         terms = self.encoder.is_term
         pairs = [pair_of(asked, row, given, [place], terms) for row, place in zip(rows, places, strict=True)]
-        return combined(apart, joint.compare(pairs), weights)
+        return combined(apart, self.joint.compare(pairs), self.joint.beside_entailment)
 
     def compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
         """Return P(sentence answers question) of pairs, given as `rows` of `question` and `places` of `sentence`."""
@@ -201,20 +196,13 @@ def combined(apart: DoubleArray, together: DoubleArray, weights: tuple[float, fl
     return np.where(apart > 0, 1 / (1 + np.exp(-odds)), 0.0)
 
 
-def _encode(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> Encoding:
-    """Views of texts, with a warning where one is longer than the encoder reads."""
-    found = encoder.encode(texts, views=views)
+def _encode(encoder: Encoder, texts: Sequence[str], views: Sequence[str], states: bool) -> tuple[Encoding, Encoding]:
+    """Views of texts, with a warning where one is longer than the encoder reads; and with `states`, the states of each."""
+    found = first = encoder.encode(texts, views=(*views, STATES) if states else views)
+    if states and first.truncated:  # states are those of the first window, views of all
+        found = encoder.encode(texts, views=views)
     warn_truncated(found.truncated, len(texts), found)
-    return found
-
-
-def _with_states(
-    encoder: Encoder, reading: Encoder, texts: Sequence[str], views: Sequence[str]
-) -> tuple[Encoding, Encoding]:
-    """Views of texts by `reading`, and their states by `encoder`: from one run if it reads alike, and all of each text."""
-    alike = same_states(encoder, reading)
-    states = encoder.encode(texts, views=(STATES,)) if not alike else reading.encode(texts, views=(*views, STATES))
-    return (states if alike and not states.truncated else _encode(reading, texts, views)), states
+    return found, first
 
 
 def check_pairs(pairs: object) -> list[tuple[str, str]]:

@@ -35,16 +35,9 @@ class Head:
     session: onnxruntime.InferenceSession
 
     @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        *,
-        encoder: str | None,
-        features: Sequence[str] | None = None,
-        arrays: Mapping[str, Sequence[int | None] | None] | None = None,
-    ) -> Head:
+    def load(cls, folder: str | Path, *, encoder: str | None, features: Sequence[str] | None = None) -> Head:
         """Load a head and check it. See :func:`semclass.core.artifacts.load_artifact` for the arguments and errors."""
-        artifact = artifacts.load_artifact(folder, "head", encoder=encoder, features=features, arrays=arrays)
+        artifact = artifacts.load_artifact(folder, "head", encoder=encoder, features=features)
         # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
         session = open_session(artifact, "model.onnx", threads=1)
         head = cls(

@@ -227,11 +227,9 @@ class PairModel:
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> PairModel:
         """Load the head in ``folder/entailment``."""
-        arrays = {"idf.npy": (None,), "words.npy": (2, None)}
-        head = Head.load(
-            Path(folder) / "entailment", encoder=encoder_fingerprint, features=PAIR_FEATURES, arrays=arrays
-        )
-        idf, words = head.artifact.arrays["idf.npy"], WordTable.of(head.artifact.arrays["words.npy"])
+        head = Head.load(Path(folder) / "entailment", encoder=encoder_fingerprint, features=PAIR_FEATURES)
+        idf = head.artifact.array("idf.npy", (None,))
+        words = WordTable.of(head.artifact.array("words.npy", (2, None)))
         if len(words.keys) != len(idf):
             raise ArtifactError(
                 f"{head.artifact.folder}: words.npy has {len(words.keys)} rows, idf.npy {len(idf)}; train it again"

@@ -70,9 +70,8 @@ class LanguageTest:
     @classmethod
     def load(cls, folder: Path, encoder: Encoder) -> LanguageTest:
         """Read the table of an encoder's word pieces."""
-        arrays = {"pieces.npy": (len(encoder.is_term),)}
-        artifact = artifacts.load_artifact(folder, FOLDER, encoder=encoder.fingerprint, arrays=arrays)
-        return cls((artifact.arrays["pieces.npy"] / UNITS).astype(np.float32))
+        artifact = artifacts.load_artifact(folder, FOLDER, encoder=encoder.fingerprint)
+        return cls((artifact.array("pieces.npy", (len(encoder.is_term),)) / UNITS).astype(np.float32))
 
     def language(self, query: Query, candidates: Candidates) -> str:
         """Return `ENGLISH` or `OTHER`, the language of the first candidates, or of a question that cannot be read."""

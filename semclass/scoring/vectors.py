@@ -240,9 +240,9 @@ class Codebooks:
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> Codebooks:
         """Read ``models/codebooks``; those of another encoder are refused."""
-        shapes = {"pieces.npy": (None, None), "rest.npy": (None, CENTROIDS, None)}
-        artifact = artifacts.load_artifact(folder, "codebooks", encoder=encoder_fingerprint, arrays=shapes)
-        pieces, rest = artifact.arrays["pieces.npy"], Codebook(artifact.arrays["rest.npy"].astype(np.float32))
+        artifact = artifacts.load_artifact(folder, "codebooks", encoder=encoder_fingerprint)
+        pieces = artifact.array("pieces.npy", (None, None))
+        rest = Codebook(artifact.array("rest.npy", (None, CENTROIDS, None)).astype(np.float32))
         hashes = (str(artifact.manifest["files"][name]["sha256"]) for name in ("pieces.npy", "rest.npy"))
         return cls("".join(name[:6] for name in hashes), pieces, rest)
 

@@ -83,21 +83,21 @@ def test_a_head_for_another_encoder_is_refused(head_folder):
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ({"features": ["b", "a"]}, "the features of the model in"),
-        ({"arrays": {"table.npy": (3, None)}}, r"table\.npy has the shape \(2, 3\), not \(3, any\)"),
-        ({"arrays": {"table.npy": (2,)}}, "has the shape"),
-        ({"arrays": {"other.npy": None}}, "lists no file 'other.npy'"),
+        (("table.npy", (3, None)), r"table\.npy has the shape \(2, 3\), not \(3, any\)"),
+        (("table.npy", (2,)), "has the shape"),
+        (("other.npy", None), "lists no file 'other.npy'"),
     ],
 )
 def test_features_and_shapes_are_compared(tmp_path, wanted, says):
     np.save(tmp_path / "table.npy", np.zeros((2, 3)))
     files = {"table.npy": (tmp_path / "table.npy").read_bytes()}
     artifacts.save(tmp_path, "table", files, {"features": ["a", "b"], "encoder": None})
-    shape = (2, None)
-    found = artifacts.load_artifact(tmp_path, "table", encoder="any", features=["a", "b"], arrays={"table.npy": shape})
-    assert found.arrays["table.npy"].shape == (2, 3)
+    found = artifacts.load_artifact(tmp_path, "table", encoder="any", features=["a", "b"])
+    assert found.array("table.npy", (2, None)).shape == (2, 3)
     with pytest.raises(ArtifactError, match=says):
-        artifacts.load_artifact(tmp_path, "table", **wanted)
+        found.array(*wanted)
+    with pytest.raises(ArtifactError, match="the features of the model in"):
+        artifacts.load_artifact(tmp_path, "table", features=["b", "a"])
 
 
 def test_a_full_disk_leaves_the_old_file_whole(tmp_path, monkeypatch):
