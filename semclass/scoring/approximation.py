@@ -10,8 +10,8 @@ Below :data:`REDUCED_FROM` sentences (200,000) nothing here is used: comparing a
    best products is estimated from the mean and the variance of its vectors, and clusters are compared until they are
    expected to hold :data:`COVERAGE` of them.
 
-It costs 36 bytes a sentence and a few of the nearest passages (:data:`semclass.index.candidates.OVERFETCH`), and saves most
-of the time: 13 instead of 47 ms for a million passages (``bench/results/growth.md``).
+It costs 36 bytes a sentence and a few of the nearest passages (:data:`semclass.index.passage_index.OVERFETCH`), and saves
+most of the time: 13 instead of 47 ms for a million passages (``bench/results/growth.md``).
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from semclass.core.types import Ragged, ragged
 from semclass.heads import sparse
-from semclass.index import candidates
-from semclass.index.candidates import NEAR, Query, Scoring, find, largest_nearby
-from semclass.index.passage_index import PassageIndex
+from semclass.index import passage_index
+from semclass.index.candidates import Query, Scoring
+from semclass.index.passage_index import NEAR, PassageIndex, find, largest_nearby
 from semclass.index.segment import Part as IndexPart
 from semclass.scoring import dense
 from semclass.scoring.approximation import reduce_vectors
@@ -33,6 +33,10 @@ class Part:
 
     def __len__(self):
         return len(self.vectors)
+
+    @property
+    def probabilities(self):
+        return np.zeros((len(self), 0), np.float32)
 
 
 @dataclass(frozen=True)
@@ -81,14 +85,14 @@ def question(seed: int) -> Query:
 def exhaustive(index: Searched, query: Query, n: int, scoring: Scoring, allowed: np.ndarray | None = None):
     """Rows and scores of the n best passages, by scoring each."""
     dense, lexical = index.scores(query)
-    rows, depth = np.arange(len(dense)) if allowed is None else np.flatnonzero(allowed), max(candidates.DEPTH, n)
+    rows, depth = np.arange(len(dense)) if allowed is None else np.flatnonzero(allowed), max(passage_index.DEPTH, n)
     dense, lexical = dense[rows], lexical[rows]
     if scoring.fusion != "linear":
         listed = {"dense": dense, "bm25": lexical}
         own = pool({scoring.alone: listed[scoring.alone]}, depth) if scoring.alone else []
         there = own if len(own) == depth or scoring.alone == "bm25" else pool(listed, depth)
         rows, dense, lexical = rows[there], dense[there], lexical[there]
-    signals = {"dense": dense, "bm25": lexical, "sparse": candidates.sparse_scores(index, query, rows)}
+    signals = {"dense": dense, "bm25": lexical, "sparse": passage_index.sparse_scores(index, query, rows)}
     score = sum(scoring.parts(signals, index.statistics, index.terms_of(query), depth).values())
     best = top_k(score, n)
     return rows[best], score[best]
@@ -110,7 +114,7 @@ def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
     monkeypatch.setattr(dense, "LAYOUT_FROM", 64)
     for name, value in {"EXHAUSTIVE_BELOW": 0, "EXHAUSTIVE_FILTERED": 5, "DEPTH": 6}.items():
-        monkeypatch.setattr(candidates, name, value)
+        monkeypatch.setattr(passage_index, name, value)
 
 
 SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
@@ -134,15 +138,15 @@ class TestLargeCorpora:
     def test_search_finds_what_exhaustive_scoring_finds(self, parts, scoring, seed, n, share):
         allowed = None if share is None else np.random.default_rng(seed).random(sum(map(len, parts))) < share
         index, query = index_of(parts), question(seed)
-        found, signals, added = find(index, query, n, scoring, allowed)
+        found = find(index, query, n, scoring, allowed)
         rows, score = exhaustive(index, query, n, scoring, allowed)
-        np.testing.assert_array_equal(found, rows)
-        np.testing.assert_array_equal(sum(added.values()), score)
-        np.testing.assert_array_equal(signals["dense"], index.scores(query)[0][rows])
+        np.testing.assert_array_equal(found.rows, rows)
+        np.testing.assert_array_equal(sum(found.parts.values()), score)
+        np.testing.assert_array_equal(found.dense, index.scores(query)[0][rows])
 
     @given(scorings, st.integers(0, 10_000))
     def test_reduced_vectors_of_all_dimensions_change_nothing(self, scoring, seed):
-        found, wanted = (find(index_of(parts), question(seed), 5, scoring)[0] for parts in (REDUCED, SEGMENTS))
+        found, wanted = (find(index_of(parts), question(seed), 5, scoring).rows for parts in (REDUCED, SEGMENTS))
         np.testing.assert_array_equal(found, wanted)
 
 
@@ -152,8 +156,8 @@ def test_for_bm25_alone_few_passages_are_compared(monkeypatch, parts):
     monkeypatch.setattr(Vectors, "scores_at", lambda *args: compared.append(len(args[2])) or scores_at(*args))
     index, query = index_of(parts), replace(question(5), terms=np.array([0, 1, 2]))
     scoring = Scoring({"dense": 0.0, "bm25": 1.0}, "convex")
-    rows = find(index, query, 10, scoring)[0]
-    assert sum(compared) == candidates.DEPTH
+    rows = find(index, query, 10, scoring).rows
+    assert sum(compared) == passage_index.DEPTH
     np.testing.assert_array_equal(rows, exhaustive(index, query, 10, scoring)[0])
 
 
