@@ -111,17 +111,7 @@ def load_artifact(
     views: Iterable[str] | None = None,
     features: Sequence[str] | None = None,
 ) -> Artifact:
-    """Read and verify a model folder of a kind; the bytes of its files are kept until they are used.
-
-    Parameters
-    ----------
-    encoder
-        Fingerprint of the encoder in use. A model that was made for another encoder is refused. None compares nothing.
-    views
-        Views of the encoder that the model reads. Defaults to the ``inputs`` of the manifest; see :func:`fits`.
-    features
-        Names of the features that the model must have been trained on, in their order.
-    """
+    """Read and verify a model folder of a kind that fits an encoder, by the `views` that it reads or its inputs."""
     folder = Path(folder)
     if not folder.exists() and (folder.parent / "encoder").is_dir():
         raise ArtifactError(
@@ -157,10 +147,7 @@ STATES = "states"
 
 
 def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
-    """Whether a model that reads some views of the encoder `made_for` can be used with the encoder `used`.
-
-    A model that reads only ``states`` continues from the lower part. It still fits if the upper part was exported again.
-    """
+    """Whether a model of an encoder fits another: one that reads only ``states`` needs the same lower part."""
     if made_for == used or set(views) != {STATES}:
         return made_for == used
     parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
@@ -298,10 +285,7 @@ MAX_HEADER = 1 << 16  # bytes before the array
 
 @dataclass(frozen=True)
 class Layout:
-    """The header of a ``.npy`` file.
-
-    It is compared with the size of the file first: a few bytes cannot ask for more memory than the file has.
-    """
+    """The header of a ``.npy`` file, compared with its size first: few bytes cannot ask for more memory than there is."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]

@@ -65,10 +65,7 @@ def is_known(group: str, name: str) -> bool:
 
 
 def find(group: str, name: str) -> Any:
-    """Load what an installed package gives under a name.
-
-    Raises a MissingExtraError, with the command that installs the package, or an ArtifactError if it cannot be imported.
-    """
+    """Load what an installed package gives under a name, or raise an error with the command that installs the package."""
     points = installed(group)
     if name in points:
         try:

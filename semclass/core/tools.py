@@ -17,10 +17,7 @@ T = TypeVar("T")
 
 
 class Once(cached_property[T]):
-    """A ``cached_property`` that is made once whatever threads read it; each object has a lock for each value.
-
-    It is for values that take long or much memory: without a lock threads that come at the same time would make several.
-    """
+    """A ``cached_property`` for large values, made once whatever threads read it; each object has a lock for each value."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         """Make the value if there is none; later reads find it without coming here."""

@@ -85,10 +85,7 @@ def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
 def padded(
     rows: Ragged, *, fill: float = 0.0, shortest: int = 0, step: int = 1, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Return ragged rows as one array (n, length, ...), padded with `fill`.
-
-    The length is that of the longest row, at least `shortest`, rounded up to a multiple of `step`.
-    """
+    """Return ragged rows as one array (n, length, ...), the length at least `shortest` and a multiple of `step`."""
     lengths = rows.lengths()
     inside = np.arange(-(-lengths.max(initial=shortest) // step) * step) < lengths[:, None]
     matrix = np.full((*inside.shape, *rows.values.shape[1:]), fill, dtype)

@@ -325,10 +325,7 @@ def check_views(wanted: Iterable[str], known: Mapping[str, int]) -> None:
 
 
 def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Return whether each word piece counts as a term, bool by id.
-
-    Terms have a letter or digit, and are not special tokens.
-    """
+    """Return whether each word piece counts as a term, bool by id: it has a letter or digit and is not special."""
     flags = np.zeros(len(vocabulary), np.bool_)
     excluded = frozenset(special)
     for piece, place in vocabulary.items():
@@ -345,10 +342,6 @@ def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
-    """Return the identity of an encoder.
-
-    It consists of the hashes of the manifest's ``files``, cut to 12 digits each and joined by hyphens. The file of the
-    lower part comes first, the tokenizer last.
-    """
+    """Return the identity of an encoder: 12 digits of each file's hash, the lower part first and the tokenizer last."""
     files = (*NETWORKS, *([KEPT] if KEPT in records else []), "tokenizer.json")
     return "-".join(str(records[name]["sha256"])[:12] for name in files)

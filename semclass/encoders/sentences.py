@@ -59,10 +59,7 @@ class Sentences:
         return tuple(np.unique(np.searchsorted(self.offsets, found, side="right") - 1).tolist())
 
     def view(self, name: str, rows: FloatArray) -> FloatArray:
-        """Compute a view of the passages from the view of the texts.
-
-        The view ``entities`` is the maximum of the texts, and every other view their mean, weighted by words.
-        """
+        """Compute a view of the passages: the maximum of their texts for ``entities``, else the mean by words."""
         rows, starts = rows[self.which], self.offsets[:-1]
         if name == "entities":
             return np.asarray(np.maximum.reduceat(rows, starts, axis=0))

@@ -188,11 +188,7 @@ class WordTable:
 
 
 def words_of(terms: Ragged, table: WordTable) -> tuple[Ragged, IntArray]:
-    """Words of the word pieces of n texts, uint64, of which equal numbers are equal words.
-
-    Also returns the first piece of each word, among all texts' pieces, int64 (total words,). A text's first piece begins a
-    word, whatever it is.
-    """
+    """Words of n texts as numbers, uint64, equal for equal words; and the first piece of each, int64."""
     pieces = terms.values
     begins = table.begins[pieces]
     begins[terms.offsets[terms.offsets < len(pieces)]] = True

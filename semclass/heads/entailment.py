@@ -61,10 +61,7 @@ class DeepHead:
 
     @classmethod
     def load(cls, folder: Path, encoder: Encoder, *, threads: int = 1) -> DeepHead:
-        """Load the head from its folder.
-
-        Raises an ArtifactError if the head is damaged or was made for another encoder.
-        """
+        """Load the head from its folder. Raises an ArtifactError if it is damaged or was made for another encoder."""
         artifact = artifacts.load_artifact(folder, "deep", encoder=encoder.fingerprint, views=(STATES,))
         first, second, bias = map(float, artifact.field("beside_entailment"))
         return cls(open_session(artifact, "network.onnx", threads), (first, second, bias))
@@ -232,10 +229,7 @@ def padded_ids(terms: Ragged) -> npt.NDArray[Any]:
 
 
 def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence[int], is_term: Flags) -> Pair:
-    """States of a question and of sentences without their first tokens, `MAX_PIECES` of either, and the mark of each.
-
-    `question` is a row of `asked`, `sentences` are rows of `given`.
-    """
+    """States of a row of `asked` and rows of `given` without first tokens, `MAX_PIECES` of either, and their marks."""
     states = given.pieces(STATES)
     rows = [asked.pieces(STATES).row(question), *(states.row(row)[1:] for row in sentences)]
     # special tokens are no terms: 0 stands for them, as for padding
@@ -247,9 +241,6 @@ def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence
 
 
 def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], is_term: Flags) -> npt.NDArray[np.int64]:
-    """Return the marks of the word pieces of a question and of a passage, by their ids.
-
-    The marks are 0 for a question and 2 for a passage, and 1 and 3 for terms that both texts have.
-    """
+    """Marks of word pieces by their ids: 0 for a question, 2 for a passage; 1 and 3 for terms that both texts have."""
     same = np.isin(asked, given) & is_term[asked], np.isin(given, asked) & is_term[given]
     return np.concatenate([same[0], same[1] + np.int64(2)])

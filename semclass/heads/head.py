@@ -56,10 +56,7 @@ class Head:
         return {item.name: len(item.shape) for item in self.session.get_inputs()}
 
     def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
-        """Class probabilities, float64 of shape (n, n_classes).
-
-        Views have the shape (n, dim), views of word pieces (n, length, dim).
-        """
+        """Class probabilities, float64 (n, n_classes), from views (n, dim), or of word pieces (n, length, dim)."""
         feeds = {}
         for name, dim in self.inputs.items():
             view = views.get(name)

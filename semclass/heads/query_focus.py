@@ -132,11 +132,7 @@ def load_generic(models: Path, encoder_fingerprint: str) -> Head | None:
 
 
 def query_focus(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Focus]:
-    """Find the part of each text that asks.
-
-    The encoder runs only for texts of several sentences and more than `SHORT` words. Without the head, only questions of
-    function words alone count as generic.
-    """
+    """Find the part of each text that asks. The encoder runs only for texts of several sentences and over `SHORT` words."""
     found = []
     for text in texts:
         parts = _parts(text)
@@ -215,10 +211,7 @@ def _last(texts: Sequence[str], places: Sequence[int]) -> list[int]:
 
 
 def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> list[int]:
-    """Places of the sentences that are read: those that are needed and those near them, as many as the encoder reads.
-
-    Where they are too many, what is needed comes first, and of either the end.
-    """
+    """Places of the sentences that are needed or near those, as many as the encoder reads, the needed first."""
     texts = parts.sentences
     needed = _last(texts, parts.needed)
     looked = sorted({*needed, *_last(texts, parts.context), *_last(texts, range(len(texts)))})

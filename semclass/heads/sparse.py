@@ -60,11 +60,7 @@ class SparseHead:
         )
 
     def encode(self, pieces: Ragged) -> Ragged:
-        """Weigh the learnt words of n texts: id and weight of each, heaviest first, float32 of item shape (2,).
-
-        `pieces` are the ids of their word pieces, without special ones. Of a longer text, `MAX_WINDOWS` windows are read,
-        and each term has its largest weight.
-        """
+        """Weigh the learnt words of n texts by their word pieces: id and weight, heaviest first, float32 (2,)."""
         windows = cut_windows(pieces.lengths(), WINDOW, MAX_WINDOWS)
         if not len(windows.owners):
             return no_sparse(len(pieces))

@@ -85,10 +85,7 @@ class Speller:
 
 
 def _slips(word: str) -> Iterator[tuple[str, float]]:
-    """Words from which one slip leads to `word`, known or not, each with the slip's negative log probability.
-
-    Each kind of slip is equally likely, at any place of the word that was meant; a wrong letter is one of 26.
-    """
+    """Words from which one slip leads to `word`, each with its negative log probability."""
     size, wrong = len(word), log(len(LETTERS))
     one_less, same, one_more = (log(length) for length in (size - 1, size, size + 1))
     for place in range(size + 1):

@@ -158,11 +158,7 @@ class Reduced:
 
 @dataclass(frozen=True)
 class ApproximateScores:
-    """Scores passages by the reduced vectors of all their sentences. Threads may share one instance.
-
-    Passages with equally many sentences are scored together: a block is the product with the first sentences of all of
-    them, then with the second ones, and so on, so that best and mean are taken of whole rows in the cache.
-    """
+    """Scores passages by the reduced vectors of all their sentences. Passages with equally many are scored together."""
 
     reduced: Reduced  # without clusters: the rows of `levels` are in the order of the sentences
     mean_weight: float

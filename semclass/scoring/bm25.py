@@ -337,10 +337,7 @@ def _share(counts: npt.NDArray[Any], rows: npt.NDArray[Any], norms: FloatArray, 
 
 
 def impacts(part: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray, Ragged]:
-    """Terms of the passages in [first, last), rising, and what each adds to a score per unit of idf, float32.
-
-    Also returns each term as often as it comes.
-    """
+    """Terms of passages in [first, last), what each adds to a score per unit of idf, and each term as often as it comes."""
     places = np.flatnonzero((part.passages >= first) & (part.passages < last))
     owner = part.passages[places].astype(np.int64) - first
     order = np.argsort(owner, kind="stable")
@@ -381,11 +378,7 @@ def best(
     n: int,
     allowed: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[IntArray, FloatArray]:
-    """Find the passages with the n best scores without scoring all of them.
-
-    The rarest terms are summed first. A passage is dropped once the upper bounds of the other terms cannot bring it back:
-    the idea of MaxScore (Turtle & Flood 1995), which changes no result.
-    """
+    """Find the n best passages, scoring all only by rare terms: MaxScore (Turtle & Flood 1995), which changes no result."""
     query, first, least = weighted(known, terms), 0, 0.0
     rows, sums = np.zeros(0, np.int64), np.zeros(0, np.float32)
     for part in parts:

@@ -22,9 +22,9 @@ from semclass.core.tools import Once
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
 from semclass.scoring.approximation import CLUSTERED_FROM, ApproximateScores, Reduced
 from semclass.scoring.vectors import (
-    SMALL_ZERO,
+    ZERO,
+    float_products,
     from_quarter_bytes,
-    int_products,
     is_most,
     nth_at_least,
     product_with,
@@ -56,12 +56,7 @@ BASE, DIGITS = 2 * MAX_DIGIT + 1, 3
 
 
 def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return the factors of the vectors of m sentences in the means of their passages, float32 of shape (m,).
-
-    The mean of vectors s with w words has the direction of the sum of sqrt(w) * s, and the mean of their lengths. So
-    the mean of vectors of length 1 has length 1. `vectors` has the shape (m, dim), `words` (m,), and `offsets`
-    (passages + 1,).
-    """
+    """Factors of the vectors of sentences in the means of their passages, float32 (m,), by square roots of words."""
     weights, starts = np.sqrt(words), offsets[:-1]
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
@@ -72,10 +67,7 @@ def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> Floa
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors of the sentences of n passages, ready to be compared with questions. Threads may share one instance.
-
-    The cosine of a passage's mean is the sum of the cosines of its sentences times their shares, so no mean is stored.
-    """
+    """Vectors of the sentences of n passages, ready to be compared with questions. Threads may share one instance."""
 
     sentences: Ragged  # quarter bytes or float32 of item shape (dim,), of unit length once multiplied by `scales`
     scales: FloatArray  # of each sentence, float32 of shape (m,)
@@ -91,7 +83,7 @@ class Vectors:
         # a graph for each block costs more bytes than the vectors: reduced vectors make comparing all rare
         if self._coded and self.reduced is None and len(self.scales) >= LAYOUT_FROM:
             digits, step = digits_of(question)
-            rows = (digits + np.int8(SMALL_ZERO)).astype(np.uint8)
+            rows = (digits + np.int8(ZERO)).astype(np.uint8)
             products = [value_of(session.run(None, {"a": rows})[0], step) for session in self._sessions]
         else:
             products = self._products(question, self._blocks())
@@ -107,10 +99,7 @@ class Vectors:
         return self._scores(self._products(unit(question), blocks), places, taken.offsets)
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
-        """Rows of about 3 n passages, ascending, that likely include the n most similar ones.
-
-        They have the best scores by reduced vectors of all sentences, or one of the nearest of very many sentences.
-        """
+        """Rows of about 3 n passages, ascending, that likely include the n most similar ones, by reduced vectors."""
         reduced, offsets = cast("Reduced", self.reduced), self.sentences.offsets
         if len(self.scales) < CLUSTERED_FROM:
             rows, scores = self._approximate.rows, self._approximate.scores(unit(question))
@@ -134,8 +123,8 @@ class Vectors:
             # not of BLAS: the same number for a row however many there are
             return [np.einsum("nd,d->n", block, question) for block in blocks]
         digits, step = digits_of(question)
-        columns = digits.T.copy()
-        return [value_of(int_products(from_quarter_bytes(block), columns).T, step) for block in blocks]
+        rows = digits.astype(np.float32)  # whole numbers below 2**24: the sums are exact
+        return [value_of(float_products(rows, from_quarter_bytes(block).astype(np.float32)), step) for block in blocks]
 
     def _scores(self, products: Iterable[npt.NDArray[Any]], places: slice | IntArray, offsets: IntArray) -> DoubleArray:
         if len(offsets) < 2:
@@ -172,7 +161,7 @@ def digits_of(vector: FloatArray) -> tuple[npt.NDArray[np.int8], float]:
     return digits, step
 
 
-def value_of(products: npt.NDArray[np.int32], step: float) -> DoubleArray:
+def value_of(products: npt.NDArray[Any], step: float) -> DoubleArray:
     """Products with a vector from products (DIGITS, n) with its digits, float64 of shape (n,)."""
     values = products[0].astype(np.float64)
     for row in products[1:]:

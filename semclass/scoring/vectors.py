@@ -5,7 +5,7 @@ for a larger product, in every thread of a service at once, and they wait for ea
 are written here byte by byte.
 
 Products of integers are exact. Operands must be so small that the 16 bits in which processors without VNNI add up pairs of
-products cannot overflow: 2 * 127 * 127 and 2 * 255 * 63 are below 2**15.
+products cannot overflow: 2 * 127 * 127 is below 2**15.
 
 Product quantisation (Jégou, Douze & Schmid 2011) splits a vector into parts of equal width and keeps, for each part, the
 number of the nearest of 256 centroids: a byte a part. Of a token's vector, it keeps the difference from the usual vector of
@@ -17,7 +17,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,8 @@ from semclass.core import artifacts
 from semclass.core.onnx_sessions import session_options
 from semclass.core.types import FloatArray, IntArray
 
-ZERO, SMALL_ZERO = 128, 64
-"""The byte that stands for 0 in rows of :func:`int_products` and of :func:`product_with`, which are unsigned."""
+ZERO = 64
+"""The byte that stands for 0 in rows of :func:`product_with`, which are unsigned."""
 
 _FLOAT, _UINT8, _INT8, _INT32 = 1, 2, 3, 6
 _KINDS = {"float32": _FLOAT, "uint8": _UINT8, "int8": _INT8}
@@ -77,21 +77,12 @@ def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
     """Inner products of rows, left @ right.T: float32 (m, dim) and (n, dim) give float32 (m, n)."""
     if not left.size or not right.size:
         return np.zeros((len(left), len(right)), np.float32)
-    return np.asarray(_of_any_size("Gemm").run(None, {"a": left, "b": right})[0])
+    return np.asarray(_gemm().run(None, {"a": left, "b": right})[0])
 
 
-def int_products(codes: npt.NDArray[np.int8], columns: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
-    """Products of rows, int8 (n, dim), with columns within +-63, int8 (dim, m): int32 (n, m)."""
-    unsigned = np.bitwise_xor(codes.view(np.uint8), np.uint8(ZERO))
-    return np.asarray(_of_any_size("MatMulInteger").run(None, {"a": unsigned, "b": columns})[0])
-
-
-@lru_cache(maxsize=2)
-def _of_any_size(operator: str) -> onnxruntime.InferenceSession:
-    """A session that multiplies two matrices ``a`` and ``b``, of float32 or of integers."""
-    if operator == "Gemm":  # it takes the second matrix by its columns
-        return _session(operator, _FLOAT, _input("a", _FLOAT) + _input("b", _FLOAT), numbers={"transB": 1})
-    return _session(operator, _INT32, _input("a", _UINT8) + _input("b", _INT8) + _zero(ZERO))
+@cache
+def _gemm() -> onnxruntime.InferenceSession:
+    return _session("Gemm", _FLOAT, _input("a", _FLOAT) + _input("b", _FLOAT), numbers={"transB": 1})
 
 
 def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
@@ -103,20 +94,15 @@ def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
 
 
 def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
-    """A session that multiplies ``a``, uint8 (m, dim), with weights, int8 (dim, n), into int32 (m, n).
-
-    In ``a`` :data:`SMALL_ZERO` stands for 0, and all are below 128. Weights are laid out so that each is read once.
-    """
-    inputs = _input("a", _UINT8, weights.shape[0]) + _zero(SMALL_ZERO)
+    """A session that multiplies ``a``, uint8 (m, dim), 64 for 0 and below 128, by weights int8 (dim, n): int32 (m, n)."""
+    inputs = _input("a", _UINT8, weights.shape[0]) + _field(
+        5, _field(2, _UINT8) + _field(8, "zero") + _field(9, bytes([ZERO]))
+    )
     return _session("MatMulInteger", _INT32, inputs, {"b": weights})
 
 
 def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.InferenceSession:
-    """A session that multiplies ``a``, float32 (m, dim), with weights of half a byte into float32 (m, n).
-
-    Weights are uint8 (n, dim // 2), two in a byte, the first one in its lower half; 8 stands for 0; dim is a power of 2
-    from 16 on. Some processors round rows of ``a`` to 8 bits.
-    """
+    """A session that multiplies ``a``, float32 (m, dim), by half-byte weights, uint8 (n, dim // 2), 8 for 0."""
     n, dim = len(weights), 2 * weights.shape[1]
     initializers: dict[str, npt.NDArray[Any]] = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
     numbers = {"K": dim, "N": n, "bits": 4, "block_size": dim, "accuracy_level": 4}
@@ -153,10 +139,6 @@ def _held(name: str, array: npt.NDArray[Any]) -> bytes:
     shape = b"".join(_field(1, size) for size in array.shape)
     place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
     return _field(5, shape + _field(2, _KINDS[array.dtype.name]) + _field(8, name) + place)
-
-
-def _zero(value: int) -> bytes:
-    return _field(5, _field(2, _UINT8) + _field(8, "zero") + _field(9, bytes([value])))
 
 
 def _input(name: str, kind: int, columns: int | None = None) -> bytes:
@@ -263,11 +245,7 @@ class Codebooks:
 
 
 def to_quarter_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArray]:
-    """Round vectors (n, dim) to :data:`LEVELS` levels: uint8 (n, dim / 4), and a scale for each, float32 (n,).
-
-    A byte holds one component of each quarter of a vector, the first quarter in its low bits; `dim` is a multiple of 4.
-    The scale keeps a vector's inner product with itself, so that products with others are right on average.
-    """
+    """Round vectors (n, dim) to :data:`LEVELS` levels, one of each quarter in a byte: uint8 (n, dim / 4); and scales."""
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     steps = LEVEL * lengths / np.float32(max(vectors.shape[1], 1) ** 0.5)
     steps = np.where(steps > 0, steps, np.float32(1))

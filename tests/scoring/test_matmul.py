@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.scoring.vectors import float_products, half_byte_product_with, int_products, product_with, transposed
+from semclass.scoring.vectors import float_products, half_byte_product_with, product_with, transposed
 
 
 @pytest.mark.parametrize(("m", "n", "dim"), [(1, 1, 1), (3, 50, 7), (12, 1300, 384), (0, 4, 3), (4, 0, 3)])
@@ -18,11 +18,11 @@ def test_products_of_floats_are_those_of_numpy(m, n, dim):
 def test_products_of_integers_are_exact():
     rng = np.random.default_rng(0)
     codes = rng.integers(-127, 128, (100, 30), np.int8)
-    columns = rng.integers(-63, 64, (30, 3), np.int8)
-    expected = codes.astype(np.int32) @ columns.astype(np.int32)
-    np.testing.assert_array_equal(int_products(codes, columns), expected)
+    rows = rng.integers(-63, 64, (3, 30), np.int8)
+    expected = rows.astype(np.int32) @ codes.T.astype(np.int32)
+    np.testing.assert_array_equal(float_products(rows.astype(np.float32), codes.astype(np.float32)), expected)
     session = product_with(transposed(codes))
-    np.testing.assert_array_equal(session.run(None, {"a": (columns.T + 64).astype(np.uint8)})[0], expected.T)
+    np.testing.assert_array_equal(session.run(None, {"a": (rows + 64).astype(np.uint8)})[0], expected)
 
 
 @pytest.mark.parametrize("dim", [16, 64])
