@@ -56,11 +56,10 @@ def boosted(
 ) -> Candidates:
     """Rank candidates again with the gain of each. `labels` holds the question's labels by head."""
     matches = {
-        f"boost:{name}": np.array([_match(labels[name], passage.metadata, name) for passage in passages])
-        for name in weights
+        name: np.array([_match(labels[name], passage.metadata, name) for passage in passages]) for name in weights
     }
-    gained = {f"boost:{name}": weight * matches[f"boost:{name}"] for name, weight in weights.items()}
-    return summed(ranked, gained, {**ranked.components, **matches})
+    gained = {f"boost:{name}": weight * matches[name] for name, weight in weights.items()}
+    return summed(ranked, gained, {**ranked.components, **{f"boost:{name}": match for name, match in matches.items()}})
 
 
 def _match(question: Label, metadata: Mapping[str, Any], name: str) -> float:

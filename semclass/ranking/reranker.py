@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,41 +40,39 @@ from semclass.ranking.models import LANGUAGE_DEPTH, OTHER, SHARES, Models, warn_
 CACHE_MB = 64.0
 """Default megabytes of encoded texts that a reranker keeps."""
 
+ENTRY_BYTES = 3_000
+"""Bytes that an entry takes besides its values, about."""
+
 Text: TypeAlias = tuple[str, str]
 """Title and text of a passage."""
 
 Key: TypeAlias = tuple[Text, bool, str]
 """A text, whether its classes are needed, and the language of its stems."""
 
-ENTRY_BYTES = 3_000
-"""Bytes that an entry takes besides its values, about."""
 
+class Entry(NamedTuple):
+    """An encoded text."""
 
-Entry: TypeAlias = tuple[dict[str, Ragged], bool]
-"""Arrays of a text, see :func:`semclass.index.segment.segment_of`, and whether it is longer than the encoder reads."""
+    arrays: dict[str, Ragged]  # see semclass.index.segment.segment_of
+    is_long: bool  # whether it is longer than the encoder reads
+    bytes: int
 
 
 class Usage(NamedTuple):
     """Use of a cache since it was made."""
 
-    hits: int  #: texts that were not encoded again
-    misses: int  #: texts that were encoded
-    bytes: int  #: bytes that are in use
+    hits: int = 0  #: texts that were not encoded again
+    misses: int = 0  #: texts that were encoded
+    bytes: int = 0  #: bytes that are in use
 
 
 class TextCache:
     """Keeps the last encoded texts, up to a number of bytes. Threads may share one instance."""
 
     def __init__(self, megabytes: float) -> None:
-        self.limit = round(megabytes * 1e6)
+        self.limit, self.usage = round(megabytes * 1e6), Usage()
         self._kept: OrderedDict[Key, Entry] = OrderedDict()
         self._lock = threading.Lock()
-        self._hits = self._misses = self._bytes = 0
-
-    @property
-    def usage(self) -> Usage:
-        """Hits, misses and bytes so far."""
-        return Usage(self._hits, self._misses, self._bytes)
 
     def read(
         self, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool, language: str
@@ -82,41 +80,30 @@ class TextCache:
         """Return the arrays of n texts, at least one, and whether each is too long, and was encoded before, (n,) each."""
         keys = [(text, classes, language) for text in texts]
         with self._lock:
-            kept = [self._find(key) for key in keys]
-        reused = np.array([entry is not None for entry in kept])
-        missing = np.flatnonzero(~reused).tolist()
-        if missing:
-            passages = [Passage("", texts[row][1], {"title": texts[row][0]}) for row in missing]
+            kept = {key: self._kept[key] for key in keys if key in self._kept}
+            for key in kept:
+                self._kept.move_to_end(key)
+        reused = np.array([key in kept for key in keys])
+        if missing := [key for key in keys if key not in kept]:
+            passages = [Passage("", text, {"title": title}) for (title, text), _, _ in missing]
             header = passage_encoder.header(language=language)
             arrays, truncated = passage_encoder.arrays(passages, header, classes=classes)
-            for place, row in enumerate(missing):
-                mine = {name: rows.take(np.array([place])) for name, rows in arrays.items()}
-                kept[row] = mine, place in truncated
+            for row, key in enumerate(missing):
+                mine = {name: rows.take(np.array([row])) for name, rows in arrays.items()}
+                size = ENTRY_BYTES + sum(rows.values.nbytes for rows in mine.values()) + 4 * sum(map(len, key[0]))
+                kept[key] = Entry(mine, row in truncated, size)
         with self._lock:
-            self._hits += len(texts) - len(missing)
-            self._misses += len(missing)
-            for row in missing:
-                self._keep(keys[row], kept[row])
-        entries = [entry for entry in kept if entry is not None]
-        joined = {name: chained([rows[name] for rows, _ in entries]) for name in entries[0][0]}
-        return joined, np.array([too_long for _, too_long in entries]), reused
-
-    def _find(self, key: Key) -> Entry | None:
-        entry = self._kept.get(key)
-        if entry is not None:
-            self._kept.move_to_end(key)
-        return entry
-
-    def _keep(self, key: Key, entry: Any) -> None:
-        if key not in self._kept and (size := _size(key, entry)) <= self.limit:
-            self._kept[key] = entry
-            self._bytes += size
-            while self._bytes > self.limit:
-                self._bytes -= _size(*self._kept.popitem(last=False))
-
-
-def _size(key: Key, entry: Entry) -> int:
-    return ENTRY_BYTES + sum(rows.values.nbytes for rows in entry[0].values()) + 4 * sum(map(len, key[0]))
+            hits, misses, used = self.usage
+            for key in missing:
+                if key not in self._kept and kept[key].bytes <= self.limit:
+                    self._kept[key] = kept[key]
+                    used += kept[key].bytes
+            while used > self.limit:
+                used -= self._kept.popitem(last=False)[1].bytes
+            self.usage = Usage(hits + len(keys) - len(missing), misses + len(missing), used)
+        entries = [kept[key] for key in keys]
+        joined = {name: chained([entry.arrays[name] for entry in entries]) for name in entries[0].arrays}
+        return joined, np.array([entry.is_long for entry in entries]), reused
 
 
 @dataclass(frozen=True)

@@ -232,10 +232,8 @@ class HybridRetriever:
                     found = self.candidates(near, depth, method, **{**read, "weights": {**weights, **BY_WORDS}})
                     ranked = method.order(models, query, found, weights)
                 if gains:
-                    asked, whole = (
-                        {name: labels[name][row] for name in gains},
-                        tuple(self._passages(ranked, np.arange(len(ranked)))),
-                    )
+                    whole = tuple(self._passages(ranked, np.arange(len(ranked))))
+                    asked = {name: labels[name][row] for name in gains}
                     ranked = replace(boost.boosted(ranked, whole, asked, gains), passages=whole)
                 hits = self._hits(query, ranked, k, idf)
                 if len(ranked) == depth < k:
