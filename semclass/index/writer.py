@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,6 @@ MEMORY_BYTES = 1 << 24
 """Bytes of texts and metadata up to which it does."""
 
 LoadEncoder = Callable[[], PassageEncoder]
-_Encoded: TypeAlias = "tuple[Segment, list[str]] | None"
 
 
 @dataclass(frozen=True)
@@ -215,10 +214,7 @@ def build_index(
         check_target(folder, replace=replace)
         _check_unfinished(folder / AREA, start.header)
         with open_change(folder / AREA, encoder, progress=progress, workers=workers, start=start) as change:
-            comparison = Comparison(change.index)
-            change.add(chain.from_iterable(chain([first], stream)), comparison=comparison)
-            for ids in list(comparison.missing()):
-                change.delete(ids)
+            change.sync(chain.from_iterable(chain([first], stream)))
             commit(folder, place, start, [change.index.parts])
         discard(folder / AREA)
     index = PassageIndex.load(folder, verify=False)
@@ -304,17 +300,7 @@ def sync_index(
         build_index(folder, stream, passage_encoder=encoder, progress=progress, workers=workers, cutting=cutting)
         return comparison.changes()
     with open_change(folder, passage_encoder, progress=progress, workers=workers) as change:
-        comparison = Comparison(change.index)
-        change.add(named_by_content(passages), comparison=comparison)
-        if not comparison.documents:
-            raise InputError(
-                "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
-            )
-        missing = list(comparison.missing())
-        if before_removing is not None:
-            before_removing(*comparison.removed())
-        for ids in missing:
-            change.delete(ids)
+        comparison = change.sync(named_by_content(passages), before_removing)
         change.commit()
     change.report()
     if cutting not in (None, read_manifest(folder).cutting):
@@ -454,6 +440,23 @@ class IndexChange:
         self._counts["deleted"] += len(rows)
         self.index = self.index.without(rows)
 
+    def sync(
+        self, passages: Iterable[Passage], before_removing: Callable[[int, int], object] | None = None
+    ) -> Comparison:
+        """Add or replace passages, and delete all others, see :func:`sync_index`."""
+        comparison = Comparison(self.index)
+        self.add(passages, comparison=comparison)
+        if not comparison.documents:
+            raise InputError(
+                "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
+            )
+        missing = list(comparison.missing())
+        if before_removing is not None:
+            before_removing(*comparison.removed())
+        for ids in missing:
+            self.delete(ids)
+        return comparison
+
     def add(self, passages: Iterable[Passage], *, replaces: bool = False, comparison: Comparison | None = None) -> None:
         """Add passages, or replace passages with the same ids; a text that stays the same is not encoded again.
 
@@ -463,8 +466,8 @@ class IndexChange:
         begun, commits = time.monotonic(), comparison is not None
         items = self._compared(passages, comparison or Comparison(self.index), replaces, reuse=commits)
         try:
-            for item, encoded in self._encoded(items):
-                self._append(item, encoded)
+            for item in self._encoded(items):
+                self._append(item)
                 if commits and time.monotonic() - begun >= COMMIT_SECONDS:
                     self.commit()
                     self._open(self.current)
@@ -482,14 +485,13 @@ class IndexChange:
         index, places = self.index, None
         for chunk in chunks(passages, COMPARED_PASSAGES):
             rows, kinds = comparison.compare(chunk)
-            if not (replaces or reuse) and (known := [chunk[place].id for place in np.flatnonzero(rows >= 0)]):
+            if not (replaces or reuse) and (there := [chunk[place].id for place in np.flatnonzero(rows >= 0)]):
                 raise InputError(
-                    f"{name_ids(known)} in the index already; replace passages with existing='replace' (--update)"
+                    f"{name_ids(there)} in the index already; replace passages with existing='replace' (--update)"
                 )
             self._counts["added"] += kinds.count("added")
             self._counts["changed"] += kinds.count("changed") + kinds.count("moved")
-            old = {chunk[place].id for place in np.flatnonzero(rows >= 0).tolist()}
-            rows[np.array([kind == "changed" for kind in kinds])] = -1
+            rows[[kind == "changed" for kind in kinds]] = -1
             if reuse and not {*kinds} <= {"same", "moved"}:
                 places = _TextPlaces(index) if places is None else places
                 rows = np.where(rows < 0, places.find(chunk), rows)
@@ -497,31 +499,30 @@ class IndexChange:
             again = [chunk[place] for place in copied]
             rest = [passage for passage, row in zip(chunk, rows.tolist(), strict=True) if row < 0]
             if len(rest) < len(chunk):
-                copies = _copies(index, rows[copied], again)
-                yield _Item(len(chunk) - len(rest), [one.id for one in again if one.id in old], copies, [])
+                yield _Item(len(chunk) - len(rest), again, _copies(index, rows[copied], again))
             for some in chunks(rest):
-                yield _Item(len(some), [one.id for one in some if one.id in old], [], some)
+                yield _Item(len(some), some)
 
-    def _encoded(self, items: Iterator[_Item]) -> Iterator[tuple[_Item, _Encoded]]:
-        """Encode what is left of each item, by models that are loaded for the first."""
+    def _encoded(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """Encode the passages of items that are new, by models that are loaded for the first."""
         for item in items:
-            if item.rest:
+            if item.parts is None:
                 threads = threads_of(self._encoder, self._workers)
                 yield from _in_order(self._encode, chain([item], items), threads)
                 return
-            yield item, None
+            yield item
 
-    def _encode(self, item: _Item) -> _Encoded:
-        return self._encoder.encode(item.rest, self.current.header) if item.rest else None
+    def _encode(self, item: _Item) -> _Item:
+        if item.parts is not None:
+            return item
+        encoded, truncated = self._encoder.encode(item.passages, self.current.header)
+        return item._replace(parts=[Part(encoded)], truncated=truncated)
 
-    def _append(self, item: _Item, encoded: _Encoded) -> None:
-        index, parts = self.index, list(item.copies)
-        if item.old:
-            index = index.without(index.find(item.old))
-        if encoded is not None:
-            parts.append(Part(encoded[0]))
-            self.truncated += encoded[1]
-        self.index = replace(index, parts=_merged([*index.parts, *parts], self.place))
+    def _append(self, item: _Item) -> None:
+        rows = self.index.find([passage.id for passage in item.passages])
+        index = self.index.without(rows[rows >= 0])
+        self.index = replace(index, parts=_merged([*index.parts, *(item.parts or ())], self.place))
+        self.truncated += item.truncated
 
     def commit(self, *, compact: bool = False) -> None:
         """Apply all changes so far in one step. This ends the change."""
@@ -558,10 +559,10 @@ class IndexChange:
 class _Item(NamedTuple):
     """Some passages of a change."""
 
-    size: int
-    old: list[str]  # ids of those that are replaced
-    copies: list[Part]  # those whose texts the index has
-    rest: list[Passage]  # those to be encoded
+    size: int  # with those that stay as they are
+    passages: list[Passage]  # new or changed
+    parts: Sequence[Part] | None = None  # their rows; None: they are still to be encoded
+    truncated: Sequence[str] = ()  # ids of passages that are longer than the encoder reads
 
 
 class _TextPlaces:
@@ -649,27 +650,24 @@ def _size(group: Sequence[Part]) -> int:
     return sum(map(len, group))
 
 
-def _in_order(
-    job: Callable[[_Item], _Encoded], items: Iterable[_Item], workers: int
-) -> Iterator[tuple[_Item, _Encoded]]:
-    """Do a job for each item in several threads. Yield pairs of item and result in the order of the items.
+def _in_order(job: Callable[[_Item], _Item], items: Iterable[_Item], workers: int) -> Iterator[_Item]:
+    """Do a job for each item in several threads. Yield the results in the order of the items.
 
     Only a few more items than threads are taken in advance. With one worker, the caller's thread does all the work.
     """
     if workers == 1:
-        yield from ((item, job(item)) for item in items)
+        yield from map(job, items)
         return
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[tuple[_Item, Future[_Encoded]]] = deque()
+        waiting: deque[Future[_Item]] = deque()
         try:
             for item in items:
-                waiting.append((item, pool.submit(job, item)))
+                waiting.append(pool.submit(job, item))
                 if len(waiting) > workers + 1:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-            yield from ((first, future.result()) for first, future in waiting)
+                    yield waiting.popleft().result()
+            yield from (future.result() for future in waiting)
         finally:
-            for _, future in waiting:
+            for future in waiting:
                 future.cancel()
 
 
