@@ -201,10 +201,7 @@ class Progress:
     def __call__(self, count: int) -> None:
         """Note that some more items are done."""
         self.done += count
-        if self.total is None:
-            self._show(None, None)
-        else:
-            self._show(self.done, self.total)
+        self._show(self.done, self.total)
 
     def file_read(self, number: int, total: int) -> None:
         """Note that a file was read, and how many there are. Where the number of items is unknown, the bar shows files."""
@@ -212,10 +209,10 @@ class Progress:
         if self.total is None:
             self._show(number, total)
 
-    def _show(self, position: int | None, length: int | None) -> None:
+    def _show(self, position: int, length: int | None) -> None:
         now = time.monotonic()
         if self.bar is not None:
-            if position is not None:
+            if length is not None:
                 self.bar.length = length
                 self.bar.update(position - self.bar.pos, self)
             self.bar.render_progress()

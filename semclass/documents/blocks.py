@@ -53,9 +53,9 @@ _UNDERLINED = re.compile(
 _COLUMNS = re.compile(r"\t|\s{3}|\|")
 _ELSEWHERE = re.compile(r"\w+:|//")
 _LETTER = re.compile(r"[^\W\d_]")
-_BRACKET = re.compile(r"[\[\]]")
-_PARENTHESIS = re.compile(r"[()]")
-_TARGET = re.compile(r"\S*")
+_LINK = re.compile(r"!?\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\](?:\((?=([^()\s]*))[^()]*\)|\[[^\[\]]*\])?")
+"""A link or a picture, whose text may hold brackets once, and its target."""
+
 
 NOTES = frozenset(["caution", "important", "note", "tip", "warning"])
 """Names that begin no section of their own, as they are about what stands above."""
@@ -139,45 +139,14 @@ def plain_headings(text: str) -> list[PlainHeading]:
 
 def is_contents(markdown: str) -> bool:
     """Whether a list in Markdown is nothing but links within the site, two at least."""
-    return len(_links(markdown)) > 1 and not _LETTER.search(without_links(markdown))
+    return len(_LINK.findall(markdown)) > 1 and not _LETTER.search(without_links(markdown))
 
 
 def without_links(markdown: str) -> str:
     """Remove all links, if all of them stay within the site."""
-    links = _links(markdown)
-    if not all(target and not _ELSEWHERE.match(target) for _, _, target in links):
-        return markdown
-    ends, starts = [0, *(end for _, end, _ in links)], [*(start for start, _, _ in links), len(markdown)]
-    return "".join(markdown[end:start] for end, start in zip(ends, starts, strict=True))
-
-
-def _links(markdown: str) -> list[tuple[int, int, str]]:
-    """Return start, end and target of each link or picture, whose text may hold brackets once; one pass over the text."""
-    places = [bracket.start() for bracket in _BRACKET.finditer(markdown)]
-    opened: list[tuple[int, int]] = []  # place, and levels of brackets inside
-    closed: list[tuple[int, int]] = []  # place, and number of the bracket that closes it
-    for number, place in enumerate(places):
-        if markdown[place] == "[":
-            opened.append((place, 0))
-        elif opened:
-            start, levels = opened.pop()
-            closed += [(start, number)] if levels < 2 else []
-            if opened:
-                opened[-1] = (opened[-1][0], max(opened[-1][1], levels + 1))
-    links: list[tuple[int, int, str]] = []
-    for start, number in sorted(closed):
-        if links and start < links[-1][1]:
-            continue
-        end, target = places[number] + 1, ""
-        if markdown.startswith("(", end):
-            after = _PARENTHESIS.search(markdown, end + 1)
-            if after is not None and after[0] == ")":
-                found = _TARGET.match(markdown, end + 1, after.start())
-                end, target = after.end(), found[0] if found else ""
-        elif markdown.startswith("[", end) and number + 2 < len(places) and markdown[places[number + 2]] == "]":
-            end = places[number + 2] + 1
-        links.append((start - markdown.startswith("!", max(start - 1, 0), start), end, target))
-    return links
+    targets = _LINK.findall(markdown)
+    inside = all(target and not _ELSEWHERE.match(target) for target in targets)
+    return _LINK.sub("", markdown) if inside else markdown
 
 
 class _Heading(NamedTuple):
@@ -311,6 +280,8 @@ def wrapped_lines(lines: Sequence[str]) -> list[bool]:
 
 
 def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Heading]:
+    from markdown_it.tree import SyntaxTreeNode
+
     source = text[start:end].replace("\r", " ")  # of the same length, so that places stay
     if start == 0 and (front_matter := _FRONT_MATTER.match(source)):
         source = source[front_matter.end() :]
@@ -318,7 +289,7 @@ def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Headin
     lines = list(accumulate((len(line) + 1 for line in source.split("\n")), initial=start))
     parser, tokens, references = _parser(), list[Any](), dict[str, Any]()
     parser.block.parse(source, parser, references, tokens)
-    nodes = _tree(tokens)
+    nodes = SyntaxTreeNode(tokens).children
     first: int | None = None  # line of a paragraph that belongs to the list below it
     for node, following in zip_longest(nodes, nodes[1:]):
         begin = _line(node) if first is None else first
@@ -337,12 +308,6 @@ def _belongs(text: str, lines: Sequence[int], node: SyntaxTreeNode, following: S
     unit, items = (_trimmed(text, lines[_line(one)], lines[_end(one)] - 1) for one in (node, following))
     above = _line(following) == _end(node)
     return above or (introduces(text, unit, items) and not is_contents(text[items.start : items.end]))
-
-
-def _tree(tokens: list[Token]) -> list[SyntaxTreeNode]:
-    from markdown_it.tree import SyntaxTreeNode
-
-    return SyntaxTreeNode(tokens).children
 
 
 @cache
@@ -404,7 +369,11 @@ def _rows(text: str, lines: Sequence[int], table: SyntaxTreeNode, references: di
     ]
     (head, columns), *body = rows
     names = [name if len(name) <= MAX_NAME else "" for name in columns]
-    written = [(line, _written(names, cells)) for line, cells in body if any(cells)]
+    written = [
+        (line, "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=True) if cell))
+        for line, cells in body
+        if any(cells)
+    ]
     for line, row in [(head, "; ".join(filter(None, columns)))] * (names != columns or not written) + written:
         place = _trimmed(text, lines[line], lines[line + 1] - 1)
         if row:
@@ -418,11 +387,6 @@ def _sentences(text: str, whole: Unit) -> Iterator[Unit]:
         shown = unseen.sub(lambda match: " " * len(match[0]), shown)  # of the same length, so that places stay
     for start, end in sentence_spans(shown.replace("\n", " ")) if shown.strip() else ():
         yield Unit(whole.start + start, whole.start + end, unescape(" ".join(shown[start:end].split())))
-
-
-def _written(columns: Sequence[str], cells: Sequence[str]) -> str:
-    named = zip(columns, cells, strict=True)
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in named if cell)
 
 
 def _plain(cell: str, references: dict[str, Any]) -> str:

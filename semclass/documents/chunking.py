@@ -59,11 +59,6 @@ _ROLE = re.compile(r"\{[\w:+-]+\}`[~!]?([^`<]+)(?:<[^`<>]*>)?`")  # of MyST, suc
 _WRITTEN = ("table", "html")
 
 
-def count_words(text: str) -> int:
-    """Count the words of a text, separated by white space."""
-    return len(text.split())
-
-
 class Columns(NamedTuple):
     """Names of the columns that hold the texts, ids and titles of records. None: a usual one."""
 
@@ -365,9 +360,9 @@ def _is_stub(text: str, headings: Sequence[str]) -> bool:
 
 def _groups(text: str, blocks: Sequence[Block], chunking: Chunking) -> Iterator[list[Unit]]:
     """Yield the units of blocks, in groups of at most the size, if there is one."""
-    if chunking.limit is None:
+    if (limit := chunking.limit) is None:
         return iter([[unit for block in blocks for unit in _rows(block)]])
-    return _pack(text, (unit for block in blocks for unit in _sentences(text, block, chunking)), chunking)
+    return _pack(text, (unit for block in blocks for unit in _sentences(text, block, limit)), limit, chunking.overlap)
 
 
 def _rows(block: Block) -> Sequence[Unit]:
@@ -380,7 +375,7 @@ def _parts(text: str, block: Block) -> Iterator[Block]:
     if block.kind != "table":
         yield block
         return
-    for rows in _pack(text, block.units, Chunking("window", TABLE_WORDS)):
+    for rows in _pack(text, block.units, TABLE_WORDS):
         yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
 
 
@@ -421,12 +416,12 @@ def _up_to(most: int, text: str, block: Block) -> int:
     return len(list(islice(words, most)))
 
 
-def _sentences(text: str, block: Block, chunking: Chunking) -> Iterator[Unit]:
+def _sentences(text: str, block: Block, limit: int) -> Iterator[Unit]:
     """Yield the rows of a table, the lines of code that is too long, or the sentences of text and lists."""
     if block.kind in _WRITTEN:
         yield from block.units
     elif block.kind == "code":
-        fits = chunking.limit is None or count_words(text[block.start : block.end]) <= chunking.limit
+        fits = len(text[block.start : block.end].split()) <= limit
         yield from [Unit(block.start, block.end)] if fits else block.units
     else:
         sentences = (
@@ -434,16 +429,16 @@ def _sentences(text: str, block: Block, chunking: Chunking) -> Iterator[Unit]:
             for unit in block.units
             for start, end in sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=block.markdown))
         )
-        yield from _introduced(text, sentences, chunking)
+        yield from _introduced(text, sentences, limit)
 
 
-def _introduced(text: str, units: Iterator[Unit], chunking: Chunking) -> Iterator[Unit]:
+def _introduced(text: str, units: Iterator[Unit], limit: int) -> Iterator[Unit]:
     """Join what ends in a colon to the item of a list that follows it, where the two fit."""
     before = next(units)
     for unit in units:
         if before.text is None and introduces(text, before, unit):
             both = Unit(before.start, unit.end, _written(text, [before, unit]))
-            if chunking.limit is None or count_words(both.text or "") <= chunking.limit:
+            if len((both.text or "").split()) <= limit:
                 before = both
                 continue
         yield before
@@ -463,38 +458,33 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     return first + "".join(end + line for end, line in zip(ends, lines, strict=True))
 
 
-def _pack(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[list[Unit]]:
-    """Group as many units as the chunking allows; each group begins with the last units of the one before, as overlap."""
+def _pack(text: str, units: Iterable[Unit], limit: int, overlap: int = 0) -> Iterator[list[Unit]]:
+    """Group as many units as a limit of words allows; each group begins with the last units of the one before."""
     group: list[tuple[Unit, int]] = []
     total = 0
-    for unit, held in _fitting(text, units, chunking):
-        if group and chunking.limit is not None and total + held > chunking.limit:
+    for unit, words in _fitting(text, units, limit):
+        if group and total + words > limit:
             yield [one for one, _ in group]
             group = group[1:]  # a group is never repeated whole
             total = sum(counted for _, counted in group)
-            while group and total > min(chunking.overlap, chunking.limit - held):
+            while group and total > min(overlap, limit - words):
                 total -= group.pop(0)[1]
-        group.append((unit, held))
-        total += held
+        group.append((unit, words))
+        total += words
     if group:
         yield [one for one, _ in group]
 
 
-def _fitting(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[tuple[Unit, int]]:
+def _fitting(text: str, units: Iterable[Unit], limit: int) -> Iterator[tuple[Unit, int]]:
     """Yield each unit with its count; what is too long is cut between words, except a row of a table."""
     for unit in units:
-        count = 0 if chunking.limit is None else count_words(unit.written(text))
-        if chunking.limit is None or count <= chunking.limit or unit.text is not None:
+        count = len(unit.written(text).split())
+        if count <= limit or unit.text is not None:
             yield unit, count
-        else:
-            yield from _words(text, unit, chunking.limit)
-
-
-def _words(text: str, unit: Unit, size: int) -> Iterator[tuple[Unit, int]]:
-    """Cut a unit into parts of `size` words, each with its count."""
-    words = _WORD.finditer(text, unit.start, unit.end)
-    while part := list(islice(words, size)):
-        yield replace(unit, start=part[0].start(), end=part[-1].end()), len(part)
+            continue
+        words = _WORD.finditer(text, unit.start, unit.end)
+        while part := list(islice(words, limit)):
+            yield replace(unit, start=part[0].start(), end=part[-1].end()), len(part)
 
 
 def _bounded(text: str, units: Sequence[Unit]) -> Iterator[list[Unit]]:

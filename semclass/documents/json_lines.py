@@ -12,7 +12,7 @@ from semclass.core.checks import check_depth, short
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.documents.chunking import Columns, Record
-from semclass.documents.decoding import read_lines
+from semclass.documents.decoding import read_lines, reading
 from semclass.documents.records import load_json, records_of
 
 TEXT = "text"
@@ -76,7 +76,7 @@ def iter_records(path: Path, columns: Columns = Columns()) -> Iterator[Passage |
     if TEXT in record and not any(columns):
         yield from _passages(path, chain([first], lines))
         return
-    try:
+    with reading(path):
         rows = records_of(chain([first], lines), columns)
         if rows is None:
             raise InputError(
@@ -84,8 +84,6 @@ def iter_records(path: Path, columns: Columns = Columns()) -> Iterator[Passage |
                 f"--text-column; fields of this line are {', '.join(map(repr, record)) or 'none'}"
             )
         yield from rows
-    except InputError as error:
-        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error
 
 
 def _passages(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Passage]:

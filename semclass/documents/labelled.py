@@ -118,30 +118,25 @@ def read_texts(path: Path, *, text: str | None = None, encoding: str | None = No
 
 def _collect(path: Path, rows: Iterable[_Row], multi_label: bool) -> LabelledTexts:
     """Check all lines, and list the bad ones."""
-    labelled, bad, total = LabelledTexts([], [], [], multi_label), [], 0
-    lists = False
+    good, bad = [], []
     for number, row in rows:
-        total += 1
-        wrong = row if isinstance(row, str) else _wrong(*row, multi_label=multi_label)
+        wrong = row if isinstance(row, str) else _wrong(*row)
         if wrong or isinstance(row, str):
             bad.append(f"line {number}: {wrong}")
-            continue
-        text, label = row
-        lists = lists or isinstance(label, list)
-        labelled.texts.append(text)
-        labelled.labels.append(tuple(map(str, label)) if isinstance(label, list) else (str(label).strip(),))
-        labelled.lines.append(number)
+        else:
+            good.append((number, *row))
     if bad:
-        more = "; ..." if len(bad) > LISTED_LINES else ""
-        raise InputError(
-            f"{path}: {len(bad)} of {counted(total, 'line')} cannot be used: {'; '.join(bad[:LISTED_LINES])}{more}"
-        )
-    if not total:
+        total, more = counted(len(good) + len(bad), "line"), "; ..." if len(bad) > LISTED_LINES else ""
+        raise InputError(f"{path}: {len(bad)} of {total} cannot be used: {'; '.join(bad[:LISTED_LINES])}{more}")
+    if not good:
         raise InputError(f"{path} contains no texts")
-    return LabelledTexts(labelled.texts, labelled.labels, labelled.lines, multi_label or lists)
+    lines, texts, found = zip(*good, strict=True)
+    labels = [tuple(map(str, label)) if isinstance(label, list) else (str(label).strip(),) for label in found]
+    several = multi_label or any(isinstance(label, list) for label in found)
+    return LabelledTexts(list(texts), labels, list(lines), several)
 
 
-def _wrong(text: Any, label: Any, *, multi_label: bool) -> str | None:
+def _wrong(text: Any, label: Any) -> str | None:
     """Say what is wrong with a text and its label, if anything is."""
     if not isinstance(text, str) or not text.strip():
         return "its text is empty" if text is None or isinstance(text, str) else f"its text is {short(text)}"
@@ -184,25 +179,26 @@ def _of_row(line: int, cells: Sequence[str], first: int, second: int, multi_labe
 
 def _table(path: Path, content: str) -> tuple[tuple[int, list[str]], list[tuple[int, list[str]]]]:
     """Split a table into the line that names the columns, and those below; each with its number."""
-    rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
+    first = content.partition("\n")[0]
+    if path.suffix.lower() == ".tsv" or (path.suffix.lower() != ".csv" and "\t" in first):
+        cells = ([_unquoted(cell) for cell in line.split("\t")] for line in content.split("\n"))
+        rows = list(enumerate(cells, 1))
+    else:
+        rows = list(_csv_rows(path, content))
+    rows = [row for row in rows if any(cell.strip() for cell in row[1])]
     if not rows:
         raise InputError(f"{path} contains no texts")
     return rows[0], rows[1:]
 
 
-def _rows(path: Path, content: str) -> Iterator[tuple[int, list[str]]]:
-    first = content.partition("\n")[0]
-    if path.suffix.lower() == ".tsv" or (path.suffix.lower() != ".csv" and "\t" in first):
-        for number, line in enumerate(content.split("\n"), 1):
-            yield number, [_unquoted(cell) for cell in line.split("\t")]
-        return
+def _csv_rows(path: Path, content: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(StringIO(content), delimiter=separator_of(content), strict=True)
     end = 0
     try:
         for cells in reader:
-            number, end = end + 1, reader.line_num
-            yield number, cells
+            yield end + 1, cells
+            end = reader.line_num
     except csv.Error as error:
         raise InputError(
             f"{path}, line {end + 1}: {error}; quote cells that hold quotation marks or line ends, and double the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,10 @@ def _read_folder(
     boilerplate_before: Collection[str],
 ) -> Iterator[Passage]:
     """Read all documents, and cut one after another; a document that cannot be cut is skipped whole."""
-    ids = _SharedIds(path.relative_to(files.path).as_posix() for path in files.documents if path != files.path)
+    names = {path.relative_to(files.path).as_posix() for path in files.documents if path != files.path}
+    # "a.csv" and "a.csv:b.csv" may give the same ids
+    begun = ((name, name[:at]) for name in names for at, mark in enumerate(name) if mark in "#:" and name[:at] in names)
+    alike, ids = {name for pair in begun for name in pair}, set[str]()
     with open_readers() as readers:
         documents = _read_documents(files, readers, chunking, skipped, progress)
         if not chunking.keep_boilerplate and (step := plugins.find_installed(plugins.STEPS, "boilerplate")):
@@ -96,32 +99,16 @@ def _read_folder(
         for name, document in documents:
             try:
                 passages = _reader_of(Path(name), readers).cut(name, document, chunking)
-                ids.check(name, passages)
+                own = {passage.id for passage in passages}
+                if len(own) < len(passages) or not own.isdisjoint(ids):
+                    raise InputError(f"{name}: a passage has the id of another one; rename the file, or leave it out")
+                ids |= own if name in alike else set()
             except SemclassError as error:  # noqa: PERF203 - a document takes longer than that
                 if skipped is None or files.documents == (files.path,):
                     raise
                 skipped(Skipped(name, str(error)))
             else:
                 yield from passages
-
-
-class _SharedIds:
-    """The ids of files whose name begins with another file's name and a mark of ids, as "a.csv" and "a.csv:b.csv" do."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        files = set(names)
-        pairs = [
-            (name, name[:at]) for name in files for at, mark in enumerate(name) if mark in "#:" and name[:at] in files
-        ]
-        self.names, self.ids = {name for pair in pairs for name in pair}, set[str]()
-
-    def check(self, name: str, passages: Sequence[Passage]) -> None:
-        """Refuse passages of a file if another file has one of their ids, or one comes twice."""
-        own = {passage.id for passage in passages}
-        if len(own) < len(passages) or not own.isdisjoint(self.ids):
-            raise InputError(f"{name}: a passage has the id of another one; rename the file, or leave it out")
-        if name in self.names:
-            self.ids |= own
 
 
 def _reader_of(path: Path, readers: Sequence[Reader]) -> Reader:

@@ -151,7 +151,9 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 # -- as Markdown -------------------------------------------------------------------------------------------------------
@@ -253,32 +255,28 @@ def _value(value: Any, level: int) -> Iterator[str]:
     if isinstance(value, dict):
         flat = {name: one for name, one in value.items() if not isinstance(one, (dict, list))}
         if flat:
-            yield paragraph("; ".join(f"{name}: {_scalar(one)}" for name, one in flat.items() if one is not None))
+            yield paragraph("; ".join(f"{name}: {_written(one)}" for name, one in flat.items() if one is not None))
         for name, one in value.items():
             if isinstance(one, (dict, list)) and one:
                 yield f"{'#' * min(level, HEADING_LEVELS)} {' '.join(name.split())}"
                 yield from _value(one, level + 1)
     elif not isinstance(value, list):
-        yield paragraph(_scalar(value))
+        yield paragraph(_written(value))
     elif all(isinstance(one, dict) and not any(isinstance(v, (dict, list)) for v in one.values()) for one in value):
         columns = list(dict.fromkeys(name for one in value for name in one))
-        yield table(chain([columns], ([_scalar(one.get(name)) for name in columns] for one in value)))
+        yield table(chain([columns], ([_written(one.get(name)) for name in columns] for one in value)))
     elif any(isinstance(one, (dict, list)) for one in value):
         for number, one in enumerate(value, 1):
             if any(isinstance(item, dict) for item in value):  # each below a heading of its own
                 yield f"{'#' * min(level, HEADING_LEVELS)} {_label(one) or number}"
             yield from _value(one, level + 1)
     else:
-        yield "\n".join(f"- {' '.join(_scalar(one).split())}" for one in value)
+        yield "\n".join(f"- {' '.join(_written(one).split())}" for one in value)
 
 
 def _label(value: Any) -> str:
     """Return a usual name, title or id of an object, else its first short value."""
     items = value.items() if isinstance(value, dict) else ()
-    flat = {name: _scalar(one) for name, one in items if not isinstance(one, (dict, list))}
+    flat = {name: _written(one) for name, one in items if not isinstance(one, (dict, list))}
     labels = {name: " ".join(one.split()) for name, one in flat.items() if 0 < len(one) <= MAX_NAME}
     return labels.get(_usual(labels, ("name", *TITLES, *IDS)) or next(iter(labels), ""), "")
-
-
-def _scalar(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -51,7 +51,9 @@ def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
     spans: list[Span] = []
     for start, end, _ in _sentences(text, shortest):
         words = [match.span() for match in _WORD.finditer(text, start, end)]
-        spans += [(words[first][0], words[after - 1][1]) for first, after in _stretches(len(words))]
+        count = -(-len(words) // MAX_SENTENCE_WORDS)  # as few equal parts as allowed
+        bounds = pairwise(len(words) * place // count for place in range(count + 1)) if words else ()
+        spans += [(words[first][0], words[after - 1][1]) for first, after in bounds]
     return spans
 
 
@@ -88,12 +90,6 @@ def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:
         sentences.append((start, stop, length))
         start = following
     return sentences
-
-
-def _stretches(words: int) -> list[Span]:
-    """Cut a number of words into as few equal spans as MAX_SENTENCE_WORDS allows."""
-    count = -(-words // MAX_SENTENCE_WORDS)
-    return list(pairwise(words * place // count for place in range(count + 1))) if words else []
 
 
 def bounded_spans(text: str, start: int, end: int, size: int = PARSED) -> Iterator[Span]:

@@ -11,15 +11,16 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from made_documents import pdf_of
+from docx import Document
+from made_documents import epub_parts, pdf_of
+from openpyxl import Workbook
 
 GOOD = "# Tea\n\nTea is made of the leaves of one shrub.\n"
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 LAUGHS = (
     "<!DOCTYPE x [<!ENTITY a0 'ha'>"
     + "".join(f"<!ENTITY a{level} '{f'&a{level - 1};' * 10}'>" for level in range(1, 10))
@@ -76,13 +77,7 @@ def entity_docx(path: Path) -> None:
 def large_epub(path: Path, size: int = 1_500_000_000) -> None:
     """A chapter of gigabytes."""
     line = f"<p>{'tea ' * (_STRETCH // 4)}</p>"
-    items = '<item id="i" href="a.xhtml" media-type="application/xhtml+xml"/>'
-    parts = {
-        "META-INF/container.xml": ['<container><rootfiles><rootfile full-path="b.opf"/></rootfiles></container>'],
-        "b.opf": [f"<package><manifest>{items}</manifest><spine><itemref idref='i'/></spine></package>"],
-        "a.xhtml": _repeated(line, size // len(line)),
-    }
-    _package(path, parts)
+    _package(path, {**epub_parts(["a"]), "a.xhtml": _repeated(line, size // len(line))})
 
 
 def long_pdf(path: Path, size: int = 200_000_000, pages: int = 1) -> None:
@@ -193,46 +188,24 @@ def _package(path: Path, parts: dict[str, Iterable[str]]) -> None:
                     part.write(text.encode())
 
 
-def _office(path: Path, main: str, kind: str, content: Iterable[str], others: dict[str, Iterable[str]]) -> None:
-    """Write a package of one main part."""
-    type_ = f"application/vnd.openxmlformats-officedocument.{kind}.main+xml"
-    types = (
-        f'<Default Extension="xml" ContentType="application/xml"/><Override PartName="/{main}" ContentType="{type_}"/>'
-    )
-    relations = "application/vnd.openxmlformats-package.relationships+xml"
-    parts = {
-        "[Content_Types].xml": [
-            f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" ContentType="{relations}"/>{types}</Types>'
-        ],
-        "_rels/.rels": [_relations("officeDocument", main)],
-        main: content,
-        **others,
-    }
-    _package(path, parts)
-
-
-def _relations(kind: str, target: str) -> str:
-    relation = f'<Relationship Id="r1" Type="{_OFFICE}/{kind}" Target="{target}"/>'
-    return f'<Relationships xmlns="{_PACKAGE}/relationships">{relation}</Relationships>'
+def _with_part(path: Path, name: str, content: Iterable[str]) -> None:
+    """Put other content into a part of a package that a library wrote."""
+    with zipfile.ZipFile(path) as package:
+        names = [one for one in package.namelist() if not one.endswith(".jpeg")]
+        parts: dict[str, Iterable[str]] = {one: [package.read(one).decode()] for one in names}
+    _package(path, {**parts, name: content})
 
 
 def _docx(path: Path, body: Iterable[str], head: str = "") -> None:
-    content = (
-        text
-        for part in ([f'{head}<w:document xmlns:w="{_WORD}"><w:body>'], body, ["</w:body></w:document>"])
-        for text in part
-    )
-    _office(path, "word/document.xml", "wordprocessingml.document", content, {})
+    Document().save(str(path))
+    begin, end = f'{head}<w:document xmlns:w="{_WORD}"><w:body>', "</w:body></w:document>"
+    _with_part(path, "word/document.xml", chain([begin], body, [end]))
 
 
 def _xlsx(path: Path, sheet: Iterable[str]) -> None:
-    sheets = '<sheets><sheet name="a" sheetId="1" r:id="r1"/></sheets>'
-    book = f'<workbook xmlns="{_SHEET}" xmlns:r="{_OFFICE}">{sheets}</workbook>'
-    others: dict[str, Iterable[str]] = {
-        "xl/_rels/workbook.xml.rels": [_relations("worksheet", "worksheets/sheet1.xml")],
-        "xl/worksheets/sheet1.xml": [f'<worksheet xmlns="{_SHEET}">', *sheet, "</worksheet>"],
-    }
-    _office(path, "xl/workbook.xml", "spreadsheetml.sheet", [book], others)
+    Workbook().save(path)
+    begin, end = f'<worksheet xmlns="{_SHEET}">', "</worksheet>"
+    _with_part(path, "xl/worksheets/sheet1.xml", chain([begin], sheet, [end]))
 
 
 def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:

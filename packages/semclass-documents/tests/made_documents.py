@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from urllib.parse import quote
 
 BOILER = "The boiler is serviced every second year by the plumber."
 PUMP = "The pump runs at night, when power is cheap and nobody is awake."
@@ -46,14 +47,23 @@ def notebook(path):
     path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
 
 
+def epub_parts(names, spine=None):
+    """The parts of a book beside its chapters: their order, in which some may not be there."""
+    items = "".join(
+        f'<item id="{name}" href="{quote(name)}.xhtml" media-type="application/xhtml+xml"/>' for name in names
+    )
+    places = "".join(f'<itemref idref="{name}"/>' for name in spine or names)
+    return {
+        "META-INF/container.xml": '<container><rootfiles><rootfile full-path="a.opf"/></rootfiles></container>',
+        "a.opf": f"<package><manifest>{items}</manifest><spine>{places}</spine></package>",
+    }
+
+
 def epub(path):
-    container = '<container><rootfiles><rootfile full-path="a/b.opf"/></rootfiles></container>'
-    items = '<item id="i" href="one%20.xhtml" media-type="application/xhtml+xml"/>'
+    chapter = f'<?xml version="1.0" encoding="utf-8"?>{HTML}'
     with zipfile.ZipFile(path, "w") as book:
-        book.writestr("mimetype", "application/epub+zip")
-        book.writestr("META-INF/container.xml", container)
-        book.writestr("a/b.opf", f"<package><manifest>{items}</manifest><spine><itemref idref='i'/></spine></package>")
-        book.writestr("a/one .xhtml", f'<?xml version="1.0" encoding="utf-8"?>{HTML}')
+        for name, text in {**epub_parts(["one "]), "one .xhtml": chapter}.items():
+            book.writestr(name, text)
 
 
 def docx(path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 
 import pytest
+from made_documents import epub_parts
 
 import semclass
 from semclass.documents.readers import read_passages
@@ -92,15 +93,10 @@ def test_a_heading_that_is_the_title_is_its_only_one(tmp_path):
 
 
 def book(path, chapters, spine="abc"):
-    names = [*chapters, *(name for name in spine if name not in chapters)]
-    items = "".join(f'<item id="{name}" href="{name}.xhtml" media-type="application/xhtml+xml"/>' for name in names)
-    places = "".join(f'<itemref idref="{name}"/>' for name in spine)
+    pages = {f"{name}.xhtml": f"<html><body>{text}</body></html>" for name, text in chapters.items()}
     with zipfile.ZipFile(path, "w") as package:
-        container = '<container><rootfiles><rootfile full-path="a.opf"/></rootfiles></container>'
-        package.writestr("META-INF/container.xml", container)
-        package.writestr("a.opf", f"<package><manifest>{items}</manifest><spine>{places}</spine></package>")
-        for name, text in chapters.items():
-            package.writestr(f"{name}.xhtml", f"<html><body>{text}</body></html>")
+        for name, text in {**epub_parts({**chapters, **dict.fromkeys(spine)}, spine), **pages}.items():
+            package.writestr(name, text)
 
 
 def test_a_chapter_may_begin_with_the_end_of_the_one_before(tmp_path):

@@ -69,12 +69,6 @@ def test_a_wrong_option_of_a_call_is_refused(retriever):
         retriever.invoke(QUESTION, kk=3)
 
 
-def test_a_refused_question_leaves_the_others_of_its_batch(retriever):
-    good, bad = retriever.batch([QUESTION, " "], return_exceptions=True)
-    assert good == retriever.invoke(QUESTION)
-    assert isinstance(bad, InputError)
-
-
 def test_documents_may_lack_ids_and_share_ids_and_texts(models):
     documents = [
         Document("Ada designed the lighthouse.", metadata={"n": 1}),

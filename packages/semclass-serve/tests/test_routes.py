@@ -31,7 +31,6 @@ QUESTION = "Who built the bridge?"
 POSTS = (
     "/api/classify/questions", "/api/classify/passages", "/api/classify/texts", "/api/search", "/api/rerank", "/api/ask",
 )  # fmt: skip
-JSON = {"content-type": "application/json"}
 
 
 def check_error(answer, status):
