@@ -12,11 +12,11 @@ import mmap
 import os
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ from semclass.core import artifacts
 from semclass.core.artifacts import MAX_HEADER, Layout, array_of
 from semclass.core.errors import ChangedFileError
 from semclass.core.types import IntArray, Ragged, offsets_of
+
+Record = TypeVar("Record")
 
 REMEDY = "build it again with `semclass index build --replace`"
 
@@ -130,6 +132,23 @@ class StoredRagged(Ragged):
             read = b"".join(map(os.pread, repeat(self.file.number), lengths, first))
         self.file.check()
         return Ragged(np.frombuffer(read, self.values.dtype).reshape(offsets[-1], *self.values.shape[1:]), offsets)
+
+
+def save_arrays(record: Any, folder: Path) -> None:
+    """Write the arrays of a record into a new folder, each by the name of its field."""
+    folder.mkdir()
+    for item in fields(record):
+        np.save(folder / f"{item.name}.npy", getattr(record, item.name), allow_pickle=False)
+
+
+def load_arrays(kind: type[Record], files: Files, folder: str = "") -> Record:
+    """Read a record of arrays from a folder among some files."""
+    return kind(*(files.array(name) for name in names_of(kind, folder)))
+
+
+def names_of(kind: Any, folder: str = "") -> list[str]:
+    """Names of the files of a record of arrays."""
+    return [f"{folder}{item.name}.npy" for item in fields(kind)]
 
 
 def let_go(array: npt.NDArray[Any]) -> None:

@@ -78,7 +78,7 @@ class Scoring:
         """Return the weighted summands of the scores of n passages, (n,) each, for a question of some terms."""
         used = {name: signals[name] for name in self.weights}
         full = self.coverage * attainable(known, terms) if self.coverage else 0.0
-        return fused(used, self.fusion, self.weights, depth=depth, tops={"bm25": full, "sparse": SPARSE_TOP}).parts
+        return fused(used, self.fusion, self.weights, depth=depth, tops={"bm25": full, "sparse": SPARSE_TOP})
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.checks import check_depth
 from semclass.core.errors import ArtifactError, ChangedFileError, InputError
-from semclass.core.files import REMEDY, Files, StoredRagged, let_go
+from semclass.core.files import REMEDY, Files, StoredRagged, let_go, load_arrays, names_of, save_arrays
 from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
 from semclass.heads import sparse
@@ -194,9 +194,9 @@ class Segment:
         try:
             return cls(
                 **rows,
-                postings=bm25.load(files, "bm25/"),
+                postings=load_arrays(Postings, files, "bm25/"),
                 columns=columns.load(files),
-                near=approximation.load(files, f"{REDUCED}/") if reduced else None,
+                near=load_arrays(Reduced, files, f"{REDUCED}/") if reduced else None,
                 name=name,
             )
         except ArtifactError:
@@ -216,13 +216,13 @@ OFFSETS = tuple(dict.fromkeys(stored.offsets for stored in ROWS.values() if stor
 
 FILES = (
     *(f"{name}.npy" for name in (*ROWS, *OFFSETS)),
-    *(f"bm25/{name}.npy" for name in bm25.PARTS),
+    *names_of(Postings, "bm25/"),
     columns.VALUES,
     columns.DIRECTORY,
 )
 """Files of each segment."""
 
-REDUCED_FILES = tuple(f"{REDUCED}/{name}.npy" for name in approximation.PARTS)
+REDUCED_FILES = tuple(names_of(Reduced, f"{REDUCED}/"))
 """Files that a large segment has as well."""
 
 
@@ -350,13 +350,13 @@ def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict
             np.save(folder / f"{stored.offsets}.npy", offsets)  # of several arrays they may be the same
     columns.save(_columns(parts), folder)
     if len(parts) == 1 and parts[0].keep is None:
-        bm25.save(parts[0].segment.postings, folder / "bm25")
+        save_arrays(parts[0].segment.postings, folder / "bm25")
     else:
         _merged(parts, folder / "bm25")
     coded = parts[0].segment.sentences.values.dtype == np.uint8
     if final and coded and _offsets(parts, "sentences")[-1] >= approximation.REDUCED_FROM:
         codes, scales = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sentences", "scales"))
-        approximation.save(approximation.reduce_vectors(codes, scales), folder / REDUCED)
+        save_arrays(approximation.reduce_vectors(codes, scales), folder / REDUCED)
     if final:
         artifacts.flush_all(folder)
     return {

@@ -170,7 +170,7 @@ class ByEvidence:
 def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
     """Fuse candidates again, with more weight on BM25, and add the evidence."""
     weights = {"dense": BY_WORDS["alpha"], "bm25": 1 - BY_WORDS["alpha"]}
-    parts = fused({"dense": candidates.dense, "bm25": candidates.bm25}, "convex", weights).parts
+    parts = fused({"dense": candidates.dense, "bm25": candidates.bm25}, "convex", weights)
     fused_again = replace(candidates, score=sum_of(parts), parts=parts, language=OTHER)
     return summed(
         fused_again, {"meaning": NEIGHBOURS_BY_WORDS * features[:, COLUMN["neighbours"]].astype(np.float64)}, {}

@@ -19,13 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from semclass.core.files import Files
 from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, offsets_of
 from semclass.scoring.vectors import from_quarter_bytes, half_byte_product_with, nth_at_least
@@ -72,9 +70,6 @@ UNFILTERED_SHARE = 0.97
 
 Where a filter kept 20 % of a million passages, clusters found 0.843 of the ten best, and comparing all found 1.000.
 """
-
-PARTS = ("axes", "mean", "levels", "starts", "places", "means", "variances")
-"""Arrays of :class:`Reduced`, each a file."""
 
 
 @dataclass(frozen=True)
@@ -270,15 +265,3 @@ def nearest_centres(centres: FloatArray, vectors: FloatArray) -> npt.NDArray[np.
         here = slice(begin, begin + KMEANS_BLOCK)
         nearest[here] = (vectors[here] @ centres.T - squares).argmax(axis=1)
     return nearest
-
-
-def save(reduced: Reduced, folder: Path) -> None:
-    """Write reduced vectors into a new folder."""
-    folder.mkdir()
-    for name in PARTS:
-        np.save(folder / f"{name}.npy", getattr(reduced, name), allow_pickle=False)
-
-
-def load(files: Files, folder: str = "") -> Reduced:
-    """Read reduced vectors from a folder among some files."""
-    return Reduced(*(files.array(f"{folder}{name}.npy") for name in PARTS))

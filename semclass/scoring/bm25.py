@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.files import Files
+from semclass.core.files import Files, load_arrays
 from semclass.core.types import FloatArray, IntArray, Ragged, offsets_of
-from semclass.scoring.vectors import is_most, nth_at_least, top_k
+from semclass.scoring.vectors import nth_at_least, top_k
 
 # postings
 
@@ -30,9 +30,6 @@ READ_POSTINGS = 1 << 18
 
 FREQUENT_SHARE = 8
 """A term in more than one of so many passages is frequent: then a byte for each passage is no more than its postings."""
-
-PARTS = ("counts", "passages", "terms", "starts", "lengths")
-"""Arrays of postings, each a file."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +184,7 @@ def merge(
         np.save(folder / f"{name}.npy", getattr(made, name), allow_pickle=False)
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]
-    return load(Files(folder, mmap=True))
+    return load_arrays(Postings, Files(folder, mmap=True))
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], total: int) -> npt.NDArray[Any]:
@@ -202,18 +199,6 @@ def _mapped(path: Path, dtype: np.dtype[Any], total: int) -> npt.NDArray[Any]:
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.min_scalar_type(values.max(initial=0)))
-
-
-def save(part: Postings, folder: Path) -> None:
-    """Write postings into a new folder."""
-    folder.mkdir()
-    for name in PARTS:
-        np.save(folder / f"{name}.npy", getattr(part, name), allow_pickle=False)
-
-
-def load(files: Files, folder: str = "") -> Postings:
-    """Read postings from a folder among some files."""
-    return Postings(*(files.array(f"{folder}{name}.npy") for name in PARTS))
 
 
 # scores
@@ -360,13 +345,8 @@ def scores_at(
     for part in parts:
         here = slice(*np.searchsorted(rows, [first, first + len(part)]))
         some, norms = rows[here] - first, known.norms(part.longest)
-        if is_most(len(some), len(part)):
-            every = np.zeros(len(part), np.float32)
-            _add(part, norms, _within(part, query), every)
-            sums[here] = every[some]
-        else:
-            for term, weight in _within(part, query) if len(some) else ():
-                sums[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
+        for term, weight in _within(part, query) if len(some) else ():
+            sums[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
         first += len(part)
     return sums
 

@@ -25,7 +25,6 @@ from semclass.scoring.vectors import (
     ZERO,
     float_products,
     from_quarter_bytes,
-    is_most,
     nth_at_least,
     product_with,
     transposed,
@@ -92,7 +91,7 @@ class Vectors:
     def scores_at(self, question: FloatArray, rows: IntArray) -> DoubleArray:
         """Score some passages, float64 of shape (m,): the same numbers as :meth:`scores`, to the last bit."""
         # comparing most passages takes longer than comparing all, unless none are laid out
-        if len(rows) == len(self) or (self.reduced is None and is_most(len(rows), len(self))):
+        if len(rows) == len(self) or (self.reduced is None and 4 * len(rows) > len(self)):
             return self.scores(question)[rows]
         taken, places = self.sentences.take(rows), self.sentences.places(rows)
         blocks = (taken.values[begin : begin + PRODUCT_BLOCK] for begin in range(0, len(places), PRODUCT_BLOCK))

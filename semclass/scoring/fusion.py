@@ -11,12 +11,9 @@ Larger scores are better. Scores may cover a whole corpus, or only the passages 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
-from semclass.core.checks import check_choice, check_positive, check_weight
-from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, IntArray
 from semclass.scoring.vectors import top_k
 
@@ -43,69 +40,35 @@ RRF_K = 60
 """Constant of reciprocal rank fusion, as in its paper. Ranks count from 1."""
 
 
-class Fused(NamedTuple):
-    """Fused scores of n passages, float64 of shape (n,)."""
-
-    score: DoubleArray  #: the sum of the parts
-    parts: dict[str, DoubleArray]  #: the weighted summands by signal
-
-
 def fused(
     scores: Mapping[str, DoubleArray],
-    method: str = "linear",
-    weights: Mapping[str, float] | None = None,
+    method: str,
+    weights: Mapping[str, float],
     *,
     depth: int | None = None,
     tops: Mapping[str, float] | None = None,
-) -> Fused:
-    """Fuse the scores of any number of signals, and return the summands.
+) -> dict[str, DoubleArray]:
+    """Fuse scores of n passages by signal, (n,) each, NaN where unknown, and return the summands of the fused score.
 
     - ``"linear"`` is the sum of weight * score, as in the reference system. It needs no list and no other passage, so
       shards of a corpus agree on the score.
     - ``"convex"`` is the sum of weight * N(score). N scales the scores of a signal to [0, 1] by (s - least) / (most -
-      least). With fewer than 100 candidates, least is at most 0. See Bruch, Gai and Ingber, "An analysis of fusion
-      functions for hybrid retrieval" (2023).
-    - ``"rrf"`` is the sum of 1 / (60 + rank) over the lists, with ranks from 1. See Cormack, Clarke and Buettcher,
-      "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods" (2009).
-
-    Parameters
-    ----------
-    scores
-        Scores of the same n passages by signal, float64 of shape (n,). An unknown score is NaN.
-    weights
-        Weight of each signal, at least 0, for ``"linear"`` and ``"convex"``; 1 where none is given.
-    depth
-        Length of the lists of ``"rrf"``. If None, they hold all n passages.
-    tops
-        Score of a signal that counts as 1 in ``"convex"``, unless a passage has a better score.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If an option is not allowed, or the scores differ in length.
+      least), as if a passage reached its number in `tops`. With fewer than 100 candidates, least is at most 0. See Bruch,
+      Gai and Ingber, "An analysis of fusion functions for hybrid retrieval" (2023).
+    - ``"rrf"`` is the sum of 1 / (60 + rank) over lists of `depth` (None: all) passages, with ranks from 1. See Cormack,
+      Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods" (2009).
     """
-    check_choice(method, FUSIONS, "method")
-    weights = {name: check_weight(weight, name) for name, weight in (weights or {}).items()}
-    arrays = {name: np.asarray(values, np.float64) for name, values in scores.items()}
-    shapes = {values.shape for values in arrays.values()}
-    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-        raise InputError(f"scores have the shapes {sorted(shapes)}; all must be (n,) with the same n")
-    parts = {}
-    for name, values in arrays.items():
-        if method == "rrf":
-            parts[name] = _reciprocal(_first(values, depth, _floor(name)), len(values))
-        else:
-            top = (tops or {}).get(name, -np.inf)
-            parts[name] = weights.get(name, 1.0) * (
-                _filled(values) if method == "linear" else normalise(values, top=top)
-            )
-    return Fused(np.asarray(sum(parts.values())), parts)
+    if method == "rrf":
+        return {name: _reciprocal(_first(values, depth, _floor(name)), len(values)) for name, values in scores.items()}
+    if method == "linear":
+        return {name: weights[name] * _filled(values) for name, values in scores.items()}
+    tops = tops or {}
+    return {name: weights[name] * normalise(values, top=tops.get(name, -np.inf)) for name, values in scores.items()}
 
 
 def pool(scores: Mapping[str, DoubleArray], depth: int = DEPTH) -> IntArray:
     """Return the rows of passages that are among the first `depth` of at least one signal, ascending."""
-    limit = check_positive(depth, "depth")
-    return np.unique(np.concatenate([_first(values, limit, _floor(name)) for name, values in scores.items()]))
+    return np.unique(np.concatenate([_first(values, depth, _floor(name)) for name, values in scores.items()]))
 
 
 def _floor(signal: str) -> float:

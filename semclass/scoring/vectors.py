@@ -68,11 +68,6 @@ def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
     return np.partition(largest, count - n)[count - n]
 
 
-def is_most(m: int, n: int) -> bool:
-    """Return whether it is quicker to score all n passages than to score only m of them."""
-    return m * 4 > n
-
-
 def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
     """Inner products of rows, left @ right.T: float32 (m, dim) and (n, dim) give float32 (m, n)."""
     if not left.size or not right.size:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import fields
 
 import bm25s
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.core.files import Files
+from semclass.core.files import Files, load_arrays, names_of, save_arrays
 from semclass.core.types import Ragged, ragged
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Postings, count_deleted, count_terms, merge
@@ -36,8 +37,8 @@ def stretches(terms: Ragged, *ends: int) -> list[Postings]:
 
 
 def assert_same(left: Postings, right: Postings) -> None:
-    for name in bm25.PARTS:
-        np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
+    for item in fields(Postings):
+        np.testing.assert_array_equal(getattr(left, item.name), getattr(right, item.name))
 
 
 corpora = st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=12), min_size=1, max_size=12)
@@ -82,13 +83,17 @@ def test_postings_count_terms_in_the_smallest_types():
 def test_segments_are_merged_in_memory_and_on_the_disk(tmp_path, rows):
     together = ragged([np.array(row) for row in rows], np.zeros(0, np.int64))
     parts, whole = stretches(together, len(rows) // 2), count_terms(together)
-    for merged in (merge(parts), merge(parts, folder=tmp_path / "bm25"), bm25.load(Files(tmp_path / "bm25"))):
+    for merged in (
+        merge(parts),
+        merge(parts, folder=tmp_path / "bm25"),
+        load_arrays(Postings, Files(tmp_path / "bm25")),
+    ):
         assert_same(merged, whole)
         assert merged.counts.dtype == whole.counts.dtype
         assert merged.passages.dtype == whole.passages.dtype
-    bm25.save(whole, tmp_path / "saved")
-    for name in bm25.PARTS:
-        assert (tmp_path / "saved" / f"{name}.npy").read_bytes() == (tmp_path / "bm25" / f"{name}.npy").read_bytes()
+    save_arrays(whole, tmp_path / "saved")
+    for name in names_of(Postings):
+        assert (tmp_path / "saved" / name).read_bytes() == (tmp_path / "bm25" / name).read_bytes()
 
 
 @pytest.mark.parametrize("block", [1, 7, 100])
