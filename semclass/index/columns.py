@@ -145,9 +145,6 @@ class Columns:
     n: int
     fields: Mapping[str, Column]
 
-    def __len__(self) -> int:
-        return self.n
-
 
 # making columns
 
@@ -232,7 +229,7 @@ def save(columns: Columns, folder: Path) -> None:
         for array in (getattr(column, name) for column in columns.fields.values() for name in _ARRAYS):
             file.write(array.data)
             file.write(bytes(-array.nbytes % _ALIGNMENT))
-    (folder / DIRECTORY).write_bytes(dumps({"passages": len(columns), "bytes": end, "fields": directory}).encode())
+    (folder / DIRECTORY).write_bytes(dumps({"passages": columns.n, "bytes": end, "fields": directory}).encode())
 
 
 def load(files: Files) -> Columns:

@@ -220,13 +220,13 @@ def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], In
     if condition.operator in ("and", "or"):
         both = condition.operator == "and"
         masks = (mask(part, columns, find) for part in condition.operands)
-        return reduce(np.logical_and if both else np.logical_or, masks, np.full(len(columns), both))
-    result = np.zeros(len(columns), bool)
+        return reduce(np.logical_and if both else np.logical_or, masks, np.full(columns.n, both))
+    result = np.zeros(columns.n, bool)
     if condition.path == ID:
         rows = find(condition.operands)
         result[rows[rows >= 0]] = True
     elif (column := columns.fields.get(condition.path)) is not None:
-        return column.matches(_accepted(condition, column), len(columns))
+        return column.matches(_accepted(condition, column), columns.n)
     return result
 
 

@@ -397,14 +397,16 @@ def language_for(passages: Sequence[Passage], name: str | None) -> str:
     return name
 
 
-def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[list[Passage]]:
+def chunks(
+    passages: Iterable[Passage], size: int | None = None, emptied: list[str] | None = None
+) -> Iterator[list[Passage]]:
     """Cut a stream into lists of at most `size` passages (default :data:`CHUNK_PASSAGES`), of long ones fewer.
 
     Refuses other objects, and an id that comes twice. That two ids share 64 bits is less probable than a broken disk.
-    Passages without text and title are left out, with a warning at the end.
+    Passages without text and title are left out, with a warning at the end; their ids are added to `emptied`.
     """
     known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
-    empty = list[str]()
+    empty = list[str]() if emptied is None else emptied
     for chunk in _lists(passages, CHUNK_PASSAGES if size is None else size):
         for passage in chunk:
             if not isinstance(passage, Passage):

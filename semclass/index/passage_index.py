@@ -104,6 +104,8 @@ class PassageIndex(Header):
     folder: Path | None = None  #: folder from which it was loaded; None for an index in memory
     manifest: Manifest | None = None  #: the manifest of the folder then
     mmap: bool = False  #: whether the files are memory-mapped
+    _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)  # messages on filters
+    _masks: dict[str, BoolArray] = field(default_factory=dict, init=False, repr=False, compare=False)  # by filter
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -212,14 +214,6 @@ class PassageIndex(Header):
             for oldest in list(known)[:-CACHED_MASKS]:
                 known.pop(oldest, None)  # another thread may have removed it
         return mask
-
-    @cached_property
-    def _warned(self) -> set[str]:
-        return set()
-
-    @cached_property
-    def _masks(self) -> dict[str, BoolArray]:
-        return {}
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
         """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""

@@ -50,7 +50,6 @@ from semclass.index.passage_encoder import (
     chunks,
     described,
     fields_of,
-    has_text,
     labelled,
     labels_in,
     language_for,
@@ -145,18 +144,10 @@ def change_index(
     check_choice(missing, ("refuse", "ignore"), "missing")
     with open_change(folder, passage_encoder, progress=progress, workers=workers) as change:
         change.delete(delete, ignore_missing=missing == "ignore")
-        emptied = list[str]()
-        change.add(_noted(add, emptied) if existing == "replace" else add, replaces=existing == "replace")
-        change.delete(emptied, ignore_missing=True)
+        change.add(add, replaces=existing == "replace")
+        change.delete(change.emptied if existing == "replace" else (), ignore_missing=True)
         change.commit(compact=compact)
     return change.report()
-
-
-def _noted(passages: Iterable[Passage], emptied: list[str]) -> Iterator[Passage]:
-    """Pass passages on, and note the ids of those without text, which replace theirs by nothing."""
-    for passage in passages:
-        emptied += [] if not isinstance(passage, Passage) or has_text(passage) else [passage.id]
-        yield passage
 
 
 def build_index(
@@ -412,6 +403,7 @@ class IndexChange:
     ) -> None:
         self.folder, self.place, self.progress, self._load, self._workers = folder, place, progress, load, workers
         self.truncated: list[str] = []  # ids of passages that are longer than the encoder reads
+        self.emptied: list[str] = []  # ids of passages without text, which are not added
         self._counts = {"added": 0, "changed": 0, "deleted": 0}
         self._before: tuple[Part, ...] = ()
         self._open(current)
@@ -483,7 +475,7 @@ class IndexChange:
     ) -> Iterator[_Item]:
         """Compare passages, a chunk at a time, with those of the index, and copy those whose texts it has."""
         index, places = self.index, None
-        for chunk in chunks(passages, COMPARED_PASSAGES):
+        for chunk in chunks(passages, COMPARED_PASSAGES, self.emptied):
             rows, kinds = comparison.compare(chunk)
             if not (replaces or reuse) and (there := [chunk[place].id for place in np.flatnonzero(rows >= 0)]):
                 raise InputError(

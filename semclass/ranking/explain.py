@@ -50,19 +50,20 @@ def explain(
     ]
 
 
-def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], general: FloatArray | None) -> FloatArray:
+def question_idf(query: Query, index: SearchIndex, models: Models) -> FloatArray:
     """Inverse document frequency of the word pieces of a question in an index, float32 (m,): that of their words.
 
-    Function words, which no index counts, have that of general text, (vocabulary,), or 0.
+    Function words, which no index counts, have that of general text, or 0 without a pair head.
     """
+    vocabulary = models.encoder.vocabulary
     pieces, stems = [vocabulary[piece] for piece in query.terms.tolist()], stem_words(index.language)
     texts, owner = joined_pieces(pieces, mark_of(pieces))
     first = np.array([next(iter(stems[text]), -1) for text in texts], np.int64)
     known = first[owner]
     own: FloatArray = index.statistics.idf(known.astype(np.uint32)) * (known >= 0)
-    if general is None:
+    if models.pair_heads is None:
         return own
-    usual, share = general[query.terms], np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
+    usual, share = models.pairs.idf[query.terms], np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
     return np.asarray(np.where(known >= 0, usual + share * (own - usual), usual), np.float32)
 
 

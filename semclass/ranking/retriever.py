@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_weights, counted
+from semclass.core.checks import check_choice, check_positive, check_text, check_texts, counted
 from semclass.core.errors import InputError, SkippedWarning, warn
 from semclass.core.types import Encoder, FloatArray, Hit, IntArray, Passage, SearchResult
 from semclass.documents.readers import iter_passages
@@ -24,8 +24,8 @@ from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
 from semclass.ranking.explain import explain, question_idf
-from semclass.ranking.methods import BY_WORDS, DEFAULT, METHODS, WEIGHTS, Method, method_for
-from semclass.ranking.models import OTHER, SHARES, Models, warn_of_language
+from semclass.ranking.methods import BY_WORDS, DEFAULT, METHODS, Method, method_for
+from semclass.ranking.models import OTHER, Models, warn_of_language
 from semclass.ranking.options import SearchKeywords, SearchOptions
 from semclass.ranking.reranker import as_passages
 from semclass.scoring.fusion import DEPTH
@@ -227,7 +227,8 @@ class HybridRetriever:
             for row, query in enumerate(models.encode(questions, **needed)):
                 near = query if options.texts is None else replace(query, pooled=vectors.mean(axis=0))
                 found = self.candidates(near, depth, method, **read)
-                ranked, idf = method.order(models, query, found, weights), self._idf(query) if options.explain else None
+                ranked = method.order(models, query, found, weights)
+                idf = question_idf(query, self.index, models) if options.explain else None
                 if ranked.language == OTHER:
                     found = self.candidates(near, depth, method, **{**read, "weights": {**weights, **BY_WORDS}})
                     ranked = method.order(models, query, found, weights)
@@ -259,11 +260,6 @@ class HybridRetriever:
             return self.local_index.passages(found.rows[places])
         return [found.passages[place] for place in places.tolist()]
 
-    def _idf(self, query: Query) -> FloatArray:
-        """Inverse document frequency of the word pieces of a question, (m,)."""
-        general = None if self.models.pair_heads is None else self.models.pair_heads.idf
-        return question_idf(query, self.index, self.models.encoder.vocabulary, general)
-
     def candidates(
         self,
         query: Query,
@@ -279,7 +275,7 @@ class HybridRetriever:
         `weights` replace those in :attr:`weights`. Without `evidence`, the rows of token and sentence vectors and of terms
         are empty. `where` is that of :class:`semclass.SearchOptions`.
         """
-        used = {**self.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
+        used = {**self.weights, **(weights or {})}
         passage_encoder = self.models.passage_encoder if evidence else None
         return self.index.candidates(query, n, method.scoring(used), passage_encoder=passage_encoder, where=where)
 

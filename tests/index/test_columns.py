@@ -38,7 +38,7 @@ def test_saved_columns_are_the_same_and_outlive_their_folder(metadata, tmp_path)
     save(columns, folder)
     opened = load(Files(folder))
     shutil.rmtree(folder)
-    assert (len(opened), list(opened.fields)) == (len(columns), list(columns.fields))
+    assert (opened.n, list(opened.fields)) == (columns.n, list(columns.fields))
     for path, column in columns.fields.items():
         other = opened.fields[path]
         assert other.values == column.values
