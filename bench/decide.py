@@ -16,7 +16,6 @@ import click
 
 from bench import prices, provenance, readme, report
 from bench.provenance import Results
-from semclass.core.artifacts import read_json
 
 DAY, SHARE = 86_400, 0.5  # seconds; how much of a machine may be busy on average, as texts come unevenly
 DOLLAR, POINT = 1.0, 0.01  # a cost a day, and a difference in accuracy, that do not count
@@ -111,9 +110,9 @@ def _accuracies(found: Results, needs: Needs, answers: Mapping[str, Any]) -> Ite
     """Accuracy by system: with few labels that of the harder set of intents, with many that of question types."""
     each = needs.labels / needs.classes
     if each < 1:
-        sets = read_json(report.RESULTS / "described.json")["no_examples"]
-        least = min(sets[name]["systems"]["shipped"]["accuracy"] for name in INTENTS)
-        yield OURS, (least, "intents by name and description (`ZeroShotClassifier`)")
+        sets = found["labels"]["few_labels"]
+        least = min(sets[name]["0"]["systems"]["semclass"]["accuracy"] for name in INTENTS)
+        yield OURS, (least, "intents by name alone (`ZeroShotClassifier`)")
     elif needs.labels >= MANY and each >= EACH:
         for name, row in TYPES.items():
             if row in answers and "accuracy" in answers[row]:

@@ -25,7 +25,7 @@ from bench import prices, readme
 from bench.steps import Bench
 from question_data import Questions, joined, read_questions
 from question_sets import misspell
-from semclass import Encoding, OnnxEncoder, QuestionClassifier, TextClassifier
+from semclass import Encoding, OnnxEncoder, QuestionClassifier, TextClassifier, ZeroShotClassifier
 from semclass.core import artifacts
 from semclass.train.data import PHRASES, words_of
 from semclass.train.fitted import expected_calibration_error, log_loss
@@ -34,6 +34,7 @@ DRAWS = 5  # times that every question is misspelt anew
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # intents: parts to fit to and to try on
 OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents; they are left out
 SIZES = {"1": 5, "5": 5, "10": 5, "all": 1}  # examples a class, and draws of so many
+NO_EXAMPLES = "0"  # `ZeroShotClassifier`, by the names of the intents
 RESULTS = Path(__file__).parent / "results" / "labels.json"
 TUNED = "tuned"  # an encoder tuned as SetFit does, measured once: its row stays
 STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
@@ -155,11 +156,8 @@ def draw(labels: Sequence[str], size: str, seed: int) -> list[int]:
     return sorted(int(row) for name in sorted(set(labels)) for row in order[names == name][: int(size)])
 
 
-def figures_of(model: Any, tried: Any, truth: Sequence[str]) -> dict[str, float]:
-    probabilities, column = (
-        model.predict_proba(tried),
-        {name: place for place, name in enumerate(model.classes_.tolist())},
-    )
+def figures_of(probabilities: Any, classes: Sequence[str], truth: Sequence[str]) -> dict[str, float]:
+    column = {name: place for place, name in enumerate(classes)}
     true = np.array([column[name] for name in truth], np.int64)
     return {
         "accuracy": float((probabilities.argmax(axis=1) == true).mean()),
@@ -174,7 +172,10 @@ def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str
         started = time.perf_counter()
         model = LogisticRegression(C=strength, max_iter=1000).fit(fit, labels)
         seconds = time.perf_counter() - started
-        found[f"{strength:g}"] = {"seconds": seconds, **figures_of(model, tried, truth)}
+        found[f"{strength:g}"] = {
+            "seconds": seconds,
+            **figures_of(model.predict_proba(tried), model.classes_.tolist(), truth),
+        }
     return found
 
 
@@ -183,7 +184,17 @@ def few_labels(data: str, dataset: str, sizes: Mapping[str, int], classes: int |
     parts = [read(Path(data), dataset, part, classes) for part in SETS[dataset]]
     every = sorted({text for texts, names in parts for text in [*texts, *readings(names)]})
     encoder = kept(every, OnnxEncoder.load(), ("pooled", "layers", "entities"))
-    return {"sizes": {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}}
+    by_size = {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}
+    return {"sizes": {NO_EXAMPLES: by_names(*parts[1]), **by_size}}
+
+
+def by_names(tried: list[str], truth: list[str]) -> dict[str, Any]:
+    """Figures of a classifier that knows nothing but the names of the classes."""
+    names, started = sorted(set(truth)), time.perf_counter()
+    model = ZeroShotClassifier.from_descriptions(dict.fromkeys(names, ""))
+    seconds = time.perf_counter() - started
+    found = {"seconds": seconds, **figures_of(model.predict_proba(tried), names, truth)}
+    return {"examples": 0, "draws": 1, "systems": {"semclass": mean([found])}}
 
 
 def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: str, draws: int) -> dict[str, Any]:
@@ -198,7 +209,13 @@ def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: s
         started = time.perf_counter()
         model = TextClassifier(encoder).fit(some, theirs)
         seconds = time.perf_counter() - started
-        ours.append({"chosen": model.report_["chosen"], "seconds": seconds, **figures_of(model, tried, truth)})
+        ours.append(
+            {
+                "chosen": model.report_["chosen"],
+                "seconds": seconds,
+                **figures_of(model.predict_proba(tried), model.classes_.tolist(), truth),
+            }
+        )
         vectors = encoder.encode(some).rows("pooled"), encoder.encode(tried).rows("pooled")
         peers["pooled"].append(regressions(*vectors, theirs, truth))
         both = np.concatenate([vectors[0], encoder.encode([*map(words_of, names)]).rows("pooled")])
@@ -251,12 +268,13 @@ def table_of_few(found: Mapping[str, Any]) -> str:
     """``TextClassifier`` and its peers, by set and number of examples."""
     rows = []
     for name, sizes in found["labels"]["few_labels"].items():
-        for size in filter(sizes.__contains__, SIZES):
+        for size in filter(sizes.__contains__, (NO_EXAMPLES, *SIZES)):
             one = sizes[size]
             for key, label in SHOWN.items():
                 if (system := one["systems"].get(key)) is None:
                     continue
                 shown = f"{label}, C = {system['strength']:g}" if "strength" in system else label
+                shown = "`ZeroShotClassifier`, names alone" if size == NO_EXAMPLES else shown
                 shown += f" ({system['measured']})" if "measured" in system else ""
                 cells = f"{system['accuracy']:.1%}", f"{system['log_loss']:.2f}", f"{system['seconds']:.2g}"
                 rows.append((f"{name}, {size}" if key == "semclass" else "", shown, *cells))

@@ -1,8 +1,15 @@
-"""The main job in brief: figures of all sections, and what a search without options costs."""
+"""The main job in brief: figures of all sections, and what a search without options costs, in Python and over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +24,7 @@ from semclass import Passage, Reranker
 from semclass.core.artifacts import default_models
 from semclass.evaluation.measure import BASELINE
 from semclass.ranking.methods import DEFAULT
+from semclass.ranking.reranker import TextCache
 
 ASKED, DEPTH = 200, 10  # questions that are timed, and hits of each
 
@@ -24,19 +32,21 @@ ASKED, DEPTH = 200, 10  # questions that are timed, and hits of each
 def timed(folder: str, indices: str) -> dict[str, Any]:
     """Milliseconds of a question, one thread: a search without options, what it is without re-ranking, and a re-ranking.
 
-    The last is of ten passages that no index holds, so that each is read. They take turns, and are also given as ratios
-    to the search, which hold on a busy machine. The time of a class is told by section ``questions``.
+    The last is of ten passages that no index holds, so that each is read, beside one run of the encoder over them. They
+    take turns, and are also given as ratios to the search, which hold on a busy machine. The time of a class is told by
+    section ``questions``.
     """
-    retriever = open_retriever(folder, indices)
-    asked = [row["text"] for row in read_jsonl(Path(folder) / "queries.jsonl")[:ASKED]]
+    retriever, asked = open_retriever(folder, indices), questions(folder)
     found = {text: [Passage(hit.id, hit.text, hit.metadata) for hit in retriever.search(text, DEPTH)] for text in asked}
-    reranker = Reranker(retriever.models)
+    reranker = Reranker(retriever.models, TextCache(0))
     measured = measures.by_turns(
         asked,
         {
             "search_10": lambda text: retriever.search(text, DEPTH),
             "fusion_10": lambda text: retriever.search(text, DEPTH, method="convex"),
+            "bm25_10": lambda text: retriever.search(text, DEPTH, method="bm25"),
             "rerank_10_unread": lambda text: reranker.rerank(text, found[text]),
+            "encode_10": lambda text: retriever.models.encoder.encode([passage.text for passage in found[text]]),
         },
     )
     milliseconds = {
@@ -47,6 +57,48 @@ def timed(folder: str, indices: str) -> dict[str, Any]:
     base = milliseconds["search_10_p50"]
     ratios = {name: round(milliseconds[f"{name}_p50"] / base, 2) for name in measured if name != "search_10"}
     return {"passages": len(retriever.index), "milliseconds": milliseconds, "over_search": ratios}
+
+
+def questions(folder: str) -> list[str]:
+    return [row["text"] for row in read_jsonl(Path(folder) / "queries.jsonl")[:ASKED]]
+
+
+@contextmanager
+def service(index: Path) -> Iterator[tuple[http.client.HTTPConnection, float]]:
+    """A connection to ``semclass serve`` on this machine, and the seconds from the command until it is ready."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "semclass", "serve", str(index), "--port", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        while connection.sock is None and process.poll() is None:  # connections are refused until it is ready
+            time.sleep(0.005)
+            with suppress(ConnectionRefusedError):
+                connection.connect()
+        yield connection, time.perf_counter() - started
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def served(folder: str, indices: str) -> dict[str, Any]:
+    """Milliseconds of a search over HTTP and in Python, by turns, and the seconds until a service is ready."""
+    retriever, asked = open_retriever(folder, indices), questions(folder)
+    with service(retriever.index.folder) as (connection, ready):
+
+        def post(text: str) -> None:
+            body = json.dumps({"question": text, "k": DEPTH})
+            connection.request("POST", "/api/search", body, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            said = answer.read()
+            assert answer.status == http.HTTPStatus.OK, said
+
+        jobs = {"python": lambda text: retriever.search(text, DEPTH), "http": post}
+        seconds = measures.by_turns(asked, jobs)
+    return {"ready_s": round(ready, 2), **{name: measures.milliseconds(values) for name, values in seconds.items()}}
 
 
 SETS = {"squad4": "wikipedia", "pubmedqa": "pubmed"}
@@ -149,10 +201,34 @@ def _ranked(theirs: str, systems: Sequence[Mapping[str, Any]]) -> tuple[str, ...
     )
 
 
-TABLES = {"": table}
+def times(found: Mapping[str, Any]) -> str:
+    """Milliseconds of each kind of call."""
+    here, http_ms = found["main_job"]["milliseconds"], found["main_job"]["served"]
+    rows = [
+        (what, *(readme.number(here[f"{name}_p{percent}"]) for percent in (50, 95))) for name, what in CALLS.items()
+    ]
+    rows += [
+        (what, *(readme.number(http_ms[name][f"p{percent}_ms"]) for percent in (50, 95)))
+        for name, what in {"python": "a search, in turns with a service", "http": "the same over HTTP"}.items()
+    ]
+    said = f"`semclass serve` is ready {http_ms['ready_s']:.1f} s after the command."
+    return f"{readme.markdown(('one call, one thread', 'ms', '95 %'), rows)}\n\n{said}"
+
+
+CALLS = {
+    "search_10": "a search, ten hits",
+    "fusion_10": "`convex`, without re-ranking",
+    "bm25_10": "`bm25`",
+    "rerank_10_unread": "re-ranking ten passages that no index holds",
+    "encode_10": "one run of the encoder over these ten",
+}
+
+TABLES = {"": table, "times": times}
 READS = ("main_job", "questions", "passages", "entailment", "labels", "retrieval")
 
 
 def run(bench: Bench) -> dict[str, Any]:
     """Measure times of a search without options, from a question to its hits."""
-    return bench.step("main_job/times", "bench.main_job:timed", folder=bench.beir("squad4"), indices=bench.indices)
+    where = {"folder": bench.beir("squad4"), "indices": bench.indices}
+    times = bench.step("main_job/times", "bench.main_job:timed", **where)
+    return {**times, "served": bench.step("main_job/served", "bench.main_job:served", **where)}

@@ -36,12 +36,6 @@ SECTIONS = (
 ``READS``, perhaps: sections whose results the tables read, if others, too.
 """
 
-SETTLED = (
-    "teacher", "growth", "document_tries", "heads", "described", "rewriting",
-    "rag", "size", "several", "default", "learning_curves", "deep", "in_scope", "over_time", "service", "words",
-)  # fmt: skip
-"""Sections that were measured once, to decide something. Their results stay; no module measures them again."""
-
 DERIVED = ("decide",)
 """Modules with tables that are made of the results of sections alone."""
 
@@ -51,7 +45,7 @@ class ReportError(SemclassError):
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    strange = sorted({path.stem for path in folder.glob("*.json")} - {*SECTIONS, *SETTLED})
+    strange = sorted({path.stem for path in folder.glob("*.json")} - {*SECTIONS})
     if strange:
         raise ReportError(f"{folder}: {', '.join(strange)}: no section has this name; there are {', '.join(SECTIONS)}")
     return {name: read_json(path) for name in SECTIONS if (path := folder / f"{name}.json").is_file()}
@@ -157,7 +151,6 @@ def overview(found: Results) -> str:
     listed = ", ".join(f"{name} {version}" for name, version in sorted(versions))
     parts = [
         f"# {said['title']}", said["opening"], "\n".join(pages), f"All together: {sum(took.values()) / 60:,.0f} minutes.",
-        "## Measured once", said["settled"],
         "## What is compared", said["groups"],
         "## How it was measured", "\n".join([*(f"- Machine: {machine}." for machine in machines), f"- Versions: {listed}.",
                                              said["protocol"]]),

@@ -1,8 +1,5 @@
 """Cost of a search as an index grows: time, memory and bytes of 100 to a million passages.
 
-    python -m bench scale --data DATA                          # up to 100,000 passages
-    python -m bench.scale --data DATA --passages 1000000       # one size, whose row is put into the results
-
 Passages are made up: three sentences of SQuAD's training articles each, drawn by chance. Each sentence is read once, and
 the learnt words of a passage are those of another sentence, so that a large index is built in minutes; what reading takes
 is measured apart, on real passages. So the figures are of time, memory and bytes, and say nothing about quality.
@@ -16,25 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
-from bench import figures, measures, provenance, readme
+from bench import figures, measures, readme
 from bench.labels import kept
 from bench.steps import Bench
-from bench.systems import RESULTS
 from datasets_io import read_jsonl, sentence_windows, squad_train
 from semclass import HybridRetriever, Models, Passage, PassageIndex, build_index
-from semclass.core import artifacts
 from semclass.core.types import Ragged
 from semclass.documents.sentences import split_sentences
 
-SIZES, QUICK = (100, 1_000, 10_000, 100_000), (100, 1_000)
-POOL, SENTENCES, READ = (
-    4000,
-    3,
-    600,
-)  # sentences that are drawn from; of a passage; real passages that are read and built
+SIZES, QUICK = (100, 1_000, 10_000, 100_000, 1_000_000), (100, 1_000)
+POOL, SENTENCES = 4000, 3  # sentences that are drawn from, and those of a passage
+READ = 600  # real passages that are read and built
 ASKED = 200
 METHODS = ("default", "bm25")
 
@@ -101,12 +92,9 @@ def of_size(bench: Bench, size: int) -> dict[str, Any]:
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """A build and searches for each size; rows of other sizes stay."""
+    """Build an index of each size, and search it."""
     read = bench.step("scale/real", "bench.scale:real", data=bench.data, folder=bench.work / "scale" / "real")
     rows = {str(size): of_size(bench, size) for size in (QUICK if bench.quick else SIZES)}
-    path = RESULTS / "scale.json"
-    earlier = artifacts.read_json(path)["rows"] if path.is_file() and not bench.quick else {}
-    rows |= {size: row for size, row in earlier.items() if size not in rows}
     return {"task": {"what": "time, memory and bytes of an index of made passages"}, "rows": rows, "read": read}
 
 
@@ -114,14 +102,13 @@ def table(found: Mapping[str, Any]) -> str:
     rows = []
     for row in sorted(found["scale"]["rows"].values(), key=lambda row: row["passages"]):
         times = (f"{row[name][f'{part}_ms']:.3g}" for name in METHODS for part in ("p50", "p95"))
-        size = f"{row['passages']:,}" + (f" ({row['measured']})" if "measured" in row else "")
         rest = (
             f"{row['per_second_beside_reading']:,.0f}",
             f"{row['open_s']:.2g}",
             f"{row['peak_mb']:,.0f}",
             f"{row['bytes']:,.0f}",
         )
-        rows.append((size, *times, *rest))
+        rows.append((f"{row['passages']:,}", *times, *rest))
     columns = (f"{name}, {part}" for name in METHODS for part in ("ms", "95 %"))
     head = ("passages", *columns, "built a second beside reading", "to open, s", "memory, MB", "bytes a passage")
     each = f"{found['scale']['read']['per_second']:.0f}"
@@ -144,18 +131,3 @@ def picture(found: Mapping[str, Any]) -> bytes:
 
 TABLES = {"": table}
 PICTURES = {"scale.png": picture}
-
-
-@click.command(help=__doc__)
-@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
-@click.option("--passages", type=click.IntRange(100), required=True)
-def main(data: Path, passages: int) -> None:
-    """Measure one size, and put its row into the results."""
-    bench = Bench(data.absolute(), Path.home() / ".cache" / "semclass" / "bench", RESULTS)
-    found = artifacts.read_json(RESULTS / "scale.json")
-    found["rows"][str(passages)] = {**of_size(bench, passages), "measured": provenance.today()}
-    artifacts.write_atomic(RESULTS / "scale.json", artifacts.dump_json(found))
-
-
-if __name__ == "__main__":
-    main(prog_name="python -m bench.scale")

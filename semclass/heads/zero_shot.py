@@ -30,7 +30,7 @@ ENTAILMENT = 0.03
 """Weight of the log-probability beside the cosine. Log-odds would need another weight for each kind of classes."""
 
 SHARPNESS = 16.0
-"""Factor of the scores in the softmax, with the least mean log loss over the sets of ``bench/results/described.md``.
+"""Factor of the scores in the softmax, with the least mean log loss over the sets of ``docs/decisions/settled.md``.
 
 An encoder that gives any two texts a high cosine has a factor of its own, `sharpness`.
 """

@@ -323,7 +323,7 @@ def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[P
     """Return passages with the labels of heads. A head reads the whole passage, as it reads any text.
 
     To average the vectors of its sentences would cost nothing, but is less accurate for heads that read ``pooled``
-    (``bench/results/heads.md``).
+    (``docs/decisions/settled.md``).
     """
     texts = [searchable(passage) for passage in passages]
     by_head = classify_all(heads, texts, quiet=True)  # truncated texts are warned of by the index

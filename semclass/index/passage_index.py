@@ -72,8 +72,8 @@ EXHAUSTIVE_FILTERED = 10_000
 OVERFETCH = 2
 """Passages that reduced vectors find for each passage of the list by vectors.
 
-Of the ten best by vectors alone of 100,000 made passages (``bench/results/growth.md``), a search finds 0.979 for questions
-that they answer (squad4) and 0.858 for foreign ones (pubmedqa), from four times as many 0.986 and 0.912; with BM25 all.
+Of the ten best by vectors alone of 100,000 made passages, a search finds 0.979 for questions that they answer (squad4) and
+0.858 for foreign ones (pubmedqa), from four times as many 0.986 and 0.912; with BM25 all (``docs/decisions/settled.md``).
 """
 
 NEAR = 4

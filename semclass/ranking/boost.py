@@ -20,7 +20,7 @@ from semclass.index.remote import SearchIndex
 from semclass.ranking.methods import Method
 
 BOOST = 0.5
-"""Default weight. For a taxonomy that tells right from wrong passages, 0.5 to 1 was best: ``bench/results/heads.md``."""
+"""Default weight. For a taxonomy that tells right from wrong passages, 0.5 to 1 was best: ``docs/decisions/settled.md``."""
 
 CANDIDATES = 10  #: number of passages that a boost re-ranks after a method that re-ranks none
 

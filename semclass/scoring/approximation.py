@@ -11,7 +11,7 @@ Below :data:`REDUCED_FROM` sentences (200,000) nothing here is used: comparing a
    expected to hold :data:`COVERAGE` of them.
 
 It costs 36 bytes a sentence and a few of the nearest passages (:data:`semclass.index.passage_index.OVERFETCH`), and saves
-most of the time: 13 instead of 47 ms for a million passages (``bench/results/growth.md``).
+most of the time: 13 instead of 47 ms for a million passages (``docs/decisions/settled.md``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CLUSTER_SIZE = 16_384
 KMEANS_ROUNDS, COVERAGE = 8, 0.98
 """Rounds of k-means, and estimated share of the nearest passages in the clusters that are compared.
 
-Of a million made passages (``bench/results/growth.md``), 44 % are compared for questions that they answer (squad4), 65 %
+Of a million made passages (``docs/decisions/settled.md``), 44 % are compared for questions that they answer (squad4), 65 %
 for others (pubmedqa). That finds 0.983 and 0.864 of the ten best by vectors, where comparing all finds 0.992 and 0.873.
 """
 

@@ -75,13 +75,6 @@ def test_the_overview_is_that_of_the_results():
         assert all((report.RESULTS / file).is_file() for file in report.pictures(name))
 
 
-@pytest.mark.parametrize("name", report.SETTLED)
-def test_frozen_pages_name_their_models(name):
-    assert f"]({name}.md)" in report.words()["settled"]
-    assert (report.RESULTS / f"{name}.json").is_file()
-    assert "*Measured once, with " in (report.RESULTS / f"{name}.md").read_text(encoding="utf-8")
-
-
 # -- what others print, and what nobody measured ----------------------------------------------------------------------
 
 

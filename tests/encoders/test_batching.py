@@ -8,7 +8,7 @@ from semclass.encoders.batching import PIECES, batches_by_length
 
 
 def test_batches_are_cut_by_number_and_by_word_pieces():
-    lengths = np.array([250, 3, 250, 3, 250, 3])
+    lengths = np.array([125, 3, 125, 3, 125, 3])
     assert [batch.tolist() for batch in batches_by_length(lengths, 2)] == [[1, 3], [5, 0], [2, 4]]
     assert batches_by_length(np.zeros(0, np.int64), 8) == []
 

@@ -226,7 +226,7 @@ def pool_hits(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
 
     So the first passages of all rankings come first. Equal ranks keep the order of rankings. The sum of these scores,
     reciprocal rank fusion, was worse in all measurements, and far worse for different questions, see
-    ``bench/results/rewriting.md``.
+    ``docs/decisions/settled.md``.
     """
     best: dict[str, Hit] = {}
     for hit in (hit for ranking in rankings for hit in ranking):
