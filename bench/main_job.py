@@ -18,7 +18,7 @@ import numpy as np
 
 from bench import measures, prices, readme
 from bench.retrieval_systems import open_retriever
-from bench.steps import Bench
+from bench.steps import Bench, StepError
 from datasets_io import read_jsonl
 from semclass import Passage, Reranker
 from semclass.core.artifacts import default_models
@@ -94,7 +94,8 @@ def served(folder: str, indices: str) -> dict[str, Any]:
             connection.request("POST", "/api/search", body, {"content-type": "application/json"})
             answer = connection.getresponse()
             said = answer.read()
-            assert answer.status == http.HTTPStatus.OK, said
+            if answer.status != http.HTTPStatus.OK:
+                raise StepError(said.decode())
 
         jobs = {"python": lambda text: retriever.search(text, DEPTH), "http": post}
         seconds = measures.by_turns(asked, jobs)
