@@ -25,7 +25,7 @@ from semclass.documents.readers import read_passages
 from semclass.index.candidates import Scoring
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.ranking.models import read_questions
-from semclass.scoring.vectors import Codebook, Codebooks
+from semclass.scoring.vectors import Codebooks
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
@@ -103,7 +103,7 @@ FAKE = passage_encoder_of(FakeEncoder())
 BOOKS = Codebooks(
     "books",
     np.random.default_rng(1).integers(-30, 30, (1000, 16)).astype(np.int8),
-    Codebook(np.random.default_rng(0).normal(size=(16, 256, 1)).astype(np.float32)),
+    np.random.default_rng(0).normal(size=(16, 256, 1)).astype(np.float32),
 )
 """Codebooks for the vectors of the fake encoder."""
 

@@ -35,7 +35,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.scoring.vectors import CENTROIDS, SCALE, Codebook, Codebooks, unit
+from semclass.scoring.vectors import CENTROIDS, SCALE, Codebooks, unit
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +50,7 @@ OTHERS = ("medquad", "policyqa", "code", "wikipedia", "written")  # domains besi
 MOST = 4000  # passages of theirs
 
 
-def learn(vectors: Array, parts: int, seed: int) -> Codebook:
+def learn(vectors: Array, parts: int, seed: int) -> Array:
     width, rest = divmod(vectors.shape[1], parts)
     if rest:
         raise InputError(f"{vectors.shape[1]} dimensions cannot be cut into {parts} parts; choose a divisor")
@@ -59,7 +59,7 @@ def learn(vectors: Array, parts: int, seed: int) -> Codebook:
         own = np.ascontiguousarray(vectors[:, part * width : (part + 1) * width])
         found = KMeans(CENTROIDS, init="random", n_init=1, max_iter=20, random_state=seed + part).fit(own)
         tables.append(found.cluster_centers_)
-    return Codebook(np.stack(tables).astype(np.float16).astype(np.float32))
+    return np.stack(tables).astype(np.float16).astype(np.float32)
 
 
 def others_of(data: Path, seed: int) -> list[str]:
@@ -142,10 +142,10 @@ def train(arguments: argparse.Namespace) -> None:
     table = np.rint(SCALE * usual).clip(-SCALE, SCALE).astype(np.int8)
     books = Codebooks("", table, learn(seen[chosen] - without[chosen], parts, arguments.seed))
     metrics = {"tokens_seen": left(books, seen, pieces), "tokens_unseen": left(books, unseen, others)}
-    files = {"pieces.npy": npy_bytes(table), "rest.npy": npy_bytes(books.rest.centroids.astype(np.float16))}
+    files = {"pieces.npy": npy_bytes(table), "rest.npy": npy_bytes(books.centroids.astype(np.float16))}
     fields = {
         "encoder": encoder.fingerprint,
-        "bytes": {"tokens": books.rest.parts},
+        "bytes": {"tokens": len(books.centroids)},
         "training": {
             "data": ", ".join(["squad_sentences/train", *(["multilingual"] if many else OTHERS)]),
             "sentences_per_passage": LENGTH,

@@ -173,55 +173,21 @@ ENCODED_VECTORS = 128
 
 
 @dataclass(frozen=True)
-class Codebook:
-    """Centroids of a product quantiser, float32 of shape (parts, 256, width). Threads may share one instance."""
-
-    centroids: FloatArray
-
-    @property
-    def parts(self) -> int:
-        """Bytes of a code."""
-        return int(self.centroids.shape[0])
-
-    def encode(self, vectors: FloatArray) -> npt.NDArray[np.uint8]:
-        """Number of the nearest centroid of each part, the first of equally near ones: (n, dim) gives uint8 (n, parts)."""
-        codes = np.empty((len(vectors), self.parts), np.uint8)
-        # |x - c|**2 / 2 without the part that all centroids share; its largest negative is the nearest
-        half = np.einsum("pcw,pcw->pc", self.centroids, self.centroids) / 2
-        tables = [np.ascontiguousarray(table.T) for table in self.centroids]
-        room = np.empty((ENCODED_VECTORS, CENTROIDS), np.float32)
-        for start in range(0, len(vectors), ENCODED_VECTORS):
-            block = vectors[start : start + ENCODED_VECTORS].reshape(-1, self.parts, self.centroids.shape[2])
-            near = room[: len(block)]
-            for part, table in enumerate(tables):
-                np.matmul(block[:, part], table, out=near)
-                near -= half[part]
-                codes[start : start + ENCODED_VECTORS, part] = near.argmax(axis=1)
-        return codes
-
-    def decode(self, codes: npt.NDArray[Any]) -> FloatArray:
-        """Vectors (n, dim) from codes (n, parts), of unit length only nearly."""
-        rows = self.centroids.reshape(-1, self.centroids.shape[2])
-        places = codes + np.arange(0, len(rows), CENTROIDS)
-        return np.take(rows, places, axis=0).reshape(len(codes), self.parts * self.centroids.shape[2])
-
-
-@dataclass(frozen=True)
 class Codebooks:
-    """Compression of the token vectors of an encoder: usual vectors of word pieces, and codes of the rest."""
+    """Compression of token vectors: usual vectors of word pieces, and a product quantiser of the rest."""
 
     fingerprint: str  # SHA-256 of each of the two tables, cut to 6 digits
     pieces: npt.NDArray[np.int8]  # usual vectors times SCALE, (m, dim); the last is also that of all further pieces
-    rest: Codebook  # of a token's vector minus the usual one of its piece
+    centroids: FloatArray  # of a token's vector minus the usual one of its piece, float32 (parts, 256, width)
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> Codebooks:
         """Read ``models/codebooks``; those of another encoder are refused."""
         artifact = artifacts.load_artifact(folder, "codebooks", encoder=encoder_fingerprint)
         pieces = artifact.array("pieces.npy", (None, None))
-        rest = Codebook(artifact.array("rest.npy", (None, CENTROIDS, None)).astype(np.float32))
+        centroids = artifact.array("rest.npy", (None, CENTROIDS, None)).astype(np.float32)
         hashes = (str(artifact.manifest["files"][name]["sha256"]) for name in ("pieces.npy", "rest.npy"))
-        return cls("".join(name[:6] for name in hashes), pieces, rest)
+        return cls("".join(name[:6] for name in hashes), pieces, centroids)
 
     def usual(self, pieces: npt.NDArray[Any]) -> FloatArray:
         """The usual vectors of some word pieces, float32 (n, dim)."""
@@ -229,13 +195,29 @@ class Codebooks:
         return np.asarray(np.divide(found, np.float32(SCALE), dtype=np.float32))
 
     def encode(self, vectors: FloatArray, pieces: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        """Codes of the vectors (n, dim) of tokens with these word pieces, uint8 (n, parts)."""
-        return self.rest.encode(vectors - self.usual(pieces))
+        """Number of the nearest centroid of each part, the first of equally near ones, uint8 (n, parts)."""
+        vectors = vectors - self.usual(pieces)
+        parts, _, width = self.centroids.shape
+        codes = np.empty((len(vectors), parts), np.uint8)
+        # |x - c|**2 / 2 without the part that all centroids share; its largest negative is the nearest
+        half = np.einsum("pcw,pcw->pc", self.centroids, self.centroids) / 2
+        tables = [np.ascontiguousarray(table.T) for table in self.centroids]
+        room = np.empty((ENCODED_VECTORS, CENTROIDS), np.float32)
+        for start in range(0, len(vectors), ENCODED_VECTORS):
+            block = vectors[start : start + ENCODED_VECTORS].reshape(-1, parts, width)
+            near = room[: len(block)]
+            for part, table in enumerate(tables):
+                np.matmul(block[:, part], table, out=near)
+                near -= half[part]
+                codes[start : start + ENCODED_VECTORS, part] = near.argmax(axis=1)
+        return codes
 
     def decode(self, codes: npt.NDArray[Any], pieces: npt.NDArray[Any]) -> FloatArray:
         """Vectors (n, dim) again, of unit length only nearly."""
+        parts, _, width = self.centroids.shape
+        places = codes + np.arange(0, parts * CENTROIDS, CENTROIDS)
         vectors = self.usual(pieces)
-        vectors += self.rest.decode(codes)
+        vectors += np.take(self.centroids.reshape(-1, width), places, axis=0).reshape(len(codes), parts * width)
         return vectors
 
 

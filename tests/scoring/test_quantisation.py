@@ -16,7 +16,6 @@ from semclass.scoring.vectors import (
     CENTROIDS,
     SCALE,
     SCALE_BYTES,
-    Codebook,
     Codebooks,
     from_quarter_bytes,
     from_scaled_bytes,
@@ -25,8 +24,10 @@ from semclass.scoring.vectors import (
 )
 
 
-def make_codebook(seed: int, parts: int = 3, width: int = 2) -> Codebook:
-    return Codebook(np.random.default_rng(seed).normal(size=(parts, CENTROIDS, width)).astype(np.float32))
+def make_codebooks(seed: int) -> Codebooks:
+    rng = np.random.default_rng(seed)
+    pieces = rng.integers(-60, 60, (9, 6)).astype(np.int8)
+    return Codebooks("", pieces, rng.normal(size=(3, CENTROIDS, 2)).astype(np.float32))
 
 
 seeds = st.integers(0, 2**32 - 1)
@@ -36,12 +37,14 @@ matrices = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, max_s
 
 @given(seeds, st.integers(1, 20))
 def test_no_other_centroid_is_nearer(seed, n):
-    codebook = make_codebook(seed)
+    books, pieces = make_codebooks(seed), np.zeros(n, np.uint16)
     vectors = np.random.default_rng(seed + 1).normal(size=(n, 6)).astype(np.float32)
-    found = codebook.decode(codebook.encode(vectors)).reshape(n, 3, 2)
-    own = np.linalg.norm(vectors.reshape(n, 3, 2) - found, axis=2)
+    usual = books.usual(pieces)
+    found = (books.decode(books.encode(vectors, pieces), pieces) - usual).reshape(n, 3, 2)
+    rest = vectors - usual
+    own = np.linalg.norm(rest.reshape(n, 3, 2) - found, axis=2)
     for part in range(3):
-        others = np.linalg.norm(vectors[:, None, 2 * part : 2 * part + 2] - codebook.centroids[part], axis=2)
+        others = np.linalg.norm(rest[:, None, 2 * part : 2 * part + 2] - books.centroids[part], axis=2)
         np.testing.assert_allclose(own[:, part], others.min(axis=1), rtol=1e-4, atol=1e-4)
 
 
@@ -67,23 +70,18 @@ def test_a_row_of_quarter_bytes_brings_its_scale():
     np.testing.assert_allclose(from_scaled_bytes(rows), from_quarter_bytes(codes) * scales[:, None], rtol=1e-3)
 
 
-def make_codebooks(seed: int) -> Codebooks:
-    pieces = np.random.default_rng(seed).integers(-60, 60, (9, 6)).astype(np.int8)
-    return Codebooks("", pieces, make_codebook(seed))
-
-
 def test_a_token_is_the_usual_vector_of_its_piece_and_the_rest():
     books, pieces = make_codebooks(0), np.array([3, 8, 3], np.uint16)
     assert books.usual(pieces)[1].tolist() == pytest.approx((books.pieces[8] / SCALE).tolist())
-    rest = books.rest.decode(np.array([[1, 2, 3]] * 3, np.uint8))
-    codes = books.encode(books.usual(pieces) + rest, pieces)
+    vectors = books.usual(pieces) + books.centroids[[0, 1, 2], [1, 2, 3]].ravel()
+    codes = books.encode(vectors, pieces)
     assert codes.tolist() == [[1, 2, 3]] * 3
-    np.testing.assert_allclose(books.decode(codes, pieces), books.usual(pieces) + rest, rtol=1e-6)
+    np.testing.assert_allclose(books.decode(codes, pieces), vectors, rtol=1e-6)
 
 
 def write(folder, seed, *, encoder="fake", rest=None):
     books, buffers = make_codebooks(seed), (io.BytesIO(), io.BytesIO())
-    for array, buffer in zip((books.pieces, books.rest.centroids.astype(np.float16)), buffers, strict=True):
+    for array, buffer in zip((books.pieces, books.centroids.astype(np.float16)), buffers, strict=True):
         np.save(buffer, array)
     files = {"pieces.npy": buffers[0].getvalue(), "rest.npy": buffers[1].getvalue() if rest is None else rest}
     artifacts.save(folder, "codebooks", files, {"encoder": encoder})
@@ -96,9 +94,8 @@ def load(folder):
 def test_codebooks_come_back_from_disk(tmp_path):
     write(tmp_path, 0)
     loaded, books = load(tmp_path), make_codebooks(0)
-    assert loaded.rest.parts == 3
     np.testing.assert_array_equal(loaded.pieces, books.pieces)
-    np.testing.assert_allclose(loaded.rest.centroids, books.rest.centroids, atol=2e-3)
+    np.testing.assert_allclose(loaded.centroids, books.centroids, atol=2e-3)
 
 
 @pytest.mark.parametrize(
