@@ -85,7 +85,7 @@ class SourceFiles:
         return sum(len(self.unsupported[kind]) for kind in kinds)
 
     def count_records(self) -> int | None:
-        """Count the lines of JSON lines. Returns None for documents and for a pipe."""
+        """Count the records of a JSON Lines file, its lines that are not blank. None for documents and for a pipe."""
         if self.json_lines is None or not self.json_lines.is_file():
             return None
         with self.json_lines.open("rb") as file:

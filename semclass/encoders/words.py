@@ -123,7 +123,7 @@ class Words(dict[str, tuple[int, ...]]):
 
 @cache
 def words(language: str) -> Words:
-    """Return the table of a language: a name of Snowball's, or "" for words as they are."""
+    """Return the table of terms of a language. `language` is a name that Snowball uses, or "" to leave words unstemmed."""
     return Words(language)
 
 

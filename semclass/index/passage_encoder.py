@@ -337,7 +337,7 @@ def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[P
 
 
 def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
-    """Return a passage with some labels; an InputError if it has a field of that name."""
+    """Return a passage with labels added to its metadata. Raises an InputError if a field has the name of one of them."""
     if taken := [field for field in labels if field in passage.metadata]:
         raise InputError(
             f"the metadata of passage {passage.id!r} have the field {taken[0]!r}, to which a head of the index writes; "

@@ -109,7 +109,7 @@ def as_written(text: str) -> dict[str, str]:
 
 
 def folded(word: str) -> str:
-    """Return a word in small letters without accents, as in many word pieces."""
+    """Return a word in lower case and without accents, as the word pieces of many tokenizers are written."""
     small = word.lower()
     if small.isascii():
         return small

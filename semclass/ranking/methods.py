@@ -22,8 +22,9 @@ from semclass.scoring.fusion import fused
 COVERAGE = "coverage"
 """Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
 
-The share is the best BM25 score, divided by the score of a passage that consists of the question. With a smaller share,
-the weight is smaller in proportion. Models of several languages set it; the default, 0, always gives BM25 its full weight.
+The share is the best BM25 score of any passage, divided by the highest that a passage can reach for the question. With a
+smaller share, the weight is smaller in proportion. Models of several languages set it; the default, 0, always gives BM25
+its full weight.
 """
 
 DEFAULT = "default"

@@ -86,7 +86,7 @@ def _several(item: Any, name: str) -> tuple[ClassName, ...]:
 
 
 def words_of(label: ClassName) -> str:
-    """The words of a label that is a name, or nothing."""
+    """Return the words of a label, joined by spaces; "" for a label that is a number."""
     return " ".join(re.findall(r"[^\W_]+", label)) if isinstance(label, str) else ""
 
 

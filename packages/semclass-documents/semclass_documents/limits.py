@@ -53,7 +53,7 @@ def seconds_for(size: int) -> int:
 
 
 def bytes_of_text(path: Path) -> int:
-    """Bytes of a file, or the packed bytes of the parts of a packed document that hold text."""
+    """Size of a file in bytes. Of a zipped document, such as docx, only the parts with text count, at their zipped size."""
     size = path.stat().st_size
     if path.suffix.lower() not in PACKED:
         return size

@@ -207,7 +207,7 @@ class IndexInfo(BaseModel):
 
 
 class ServiceInfo(BaseModel):
-    """The models, classes, heads of your own with their classes, default weights, index and limits of the service.
+    """The configuration of the service: encoder, classes, your own heads and their classes, default weights, index, limits.
 
     `answerable_from` is the least `answerable` from which the index seems to answer, or null if none was chosen.
     `judgements` tells whether the service takes judgements.
