@@ -81,7 +81,7 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str]) ->
     where = {"_id": {"$nin": list(without)}} if without else None
     found = retriever.candidates(query, how.candidates, how, where=where)
     ranked = how.order(models, query, found, models.weights)
-    first = ranked.places[:10]
+    first = ranked.order[:10]
     answers = ranked.components["relevance"][first]
     return [
         ranked.answerable or 0.0,

@@ -208,7 +208,7 @@ def ranking(models: Path) -> Scores:
         if not how.candidates:
             found = [retriever.candidates(query, DEPTH, how) for query in queries]  # for those that re-rank, too
         orders = [
-            how.order(loaded, query, row, loaded.weights).places for query, row in zip(queries, found, strict=True)
+            how.order(loaded, query, row, loaded.weights).order for query, row in zip(queries, found, strict=True)
         ]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
         values = per_question(dataset, ranking, ["RR@10"])["RR@10"]

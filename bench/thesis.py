@@ -88,7 +88,7 @@ def variants(retriever: HybridRetriever, questions: list[str]) -> dict[str, list
         for name, own in HARD.items():
             method = replace(METHODS[name], hard=True)  # type: ignore[type-var] # a BySignal
             ranked = method.order(models, query, found, {**weights, **own})
-            rows[f"{name}-hard"] = found.rows[ranked.places]
+            rows[f"{name}-hard"] = found.rows[ranked.order]
         for name, places in rows.items():
             rankings[name].append([passage.id for passage in index.passages(places)])
     return rankings

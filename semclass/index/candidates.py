@@ -83,7 +83,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Candidates:
-    """n passages in their order before re-ranking. Re-ranking fills the fields from `order` on."""
+    """n passages in their order before re-ranking. Re-ranking changes `order` and fills the fields behind it."""
 
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
     dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,); NaN if the question has none
@@ -95,8 +95,8 @@ class Candidates:
     classes: tuple[str, ...]  #: names of these columns
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
+    order: IntArray  #: places by `score`, best first, (n,); before re-ranking, as they are
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
-    order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: unchanged
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
     certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
     answerable: float | None = None  #: P(the first place answers the question); None if not computed
@@ -105,11 +105,6 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def places(self) -> IntArray:
-        """Places, best first, (n,)."""
-        return np.arange(len(self)) if self.order is None else self.order
 
 
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
@@ -138,7 +133,7 @@ def make_hits(
     signals = {"dense": ranked.dense, "bm25": ranked.bm25, "sparse": ranked.sparse}
     told = {"dense": bool(len(query.pooled)), "bm25": True, "sparse": bool(len(query.sparse))}
     columns = {**{name: values for name, values in signals.items() if told[name]}, **ranked.components}
-    places = ranked.places[: len(passages)]
+    places = ranked.order[: len(passages)]
     shown = np.array([*columns.values()])[:, places].T.tolist()
     classes = ranked.classes[: ranked.probabilities.shape[1]]
     labelled = (ranked.probabilities >= ranked.thresholds[: len(classes)])[places].tolist()

@@ -346,11 +346,6 @@ def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
     return replace(passage, metadata={**passage.metadata, **labels}) if labels else passage
 
 
-def labels_in(passage: Passage, heads: Iterable[str]) -> dict[str, Any]:
-    """The labels of a passage of an index."""
-    return {field: passage.metadata[field] for field in fields_of(heads) if field in passage.metadata}
-
-
 def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str]) -> None:
     """Refuse heads that are not those that labelled an index; both are fingerprints by name."""
     if known == given:

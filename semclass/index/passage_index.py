@@ -475,6 +475,7 @@ def _fused(
         classes=index.classes,
         thresholds=np.array(index.thresholds),
         evidence=Evidence(*[no_rows(len(best))] * 4),
+        order=np.arange(len(best)),
     )
 
 

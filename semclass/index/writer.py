@@ -51,7 +51,6 @@ from semclass.index.passage_encoder import (
     described,
     fields_of,
     labelled,
-    labels_in,
     language_for,
     name_ids,
     searchable,
@@ -562,18 +561,15 @@ class _TextPlaces:
 
     def __init__(self, index: PassageIndex) -> None:
         blocks = (index.rows[begin : begin + READ_PASSAGES] for begin in range(0, len(index), READ_PASSAGES))
-        hashes = np.concatenate([np.zeros(0, np.uint64), *(_text_hashes(index.passages(rows)) for rows in blocks)])
-        order = np.argsort(hashes, kind="stable")
-        self.hashes, self.rows = hashes[order], index.rows[order]
+        hashes = [*(_text_hashes(index.passages(rows)) for rows in blocks), np.zeros(1, np.uint64)]
+        self.hashes, first = np.unique(np.concatenate(hashes), return_index=True)
+        self.rows = np.append(index.rows, -1)[first]
 
     def find(self, passages: Sequence[Passage]) -> IntArray:
         """Return the row of a passage with the same title and text for each of some passages, -1 where there is none."""
-        hashes, rows = _text_hashes(passages), np.full(len(passages), -1, np.int64)
-        places = np.searchsorted(self.hashes, hashes)
-        there = places < len(self.hashes)
-        there[there] = self.hashes[places[there]] == hashes[there]
-        rows[there] = self.rows[places[there]]
-        return rows
+        hashes = _text_hashes(passages)
+        places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
+        return np.where(self.hashes[places] == hashes, self.rows[places], -1)
 
 
 def _text_hashes(passages: Sequence[Passage]) -> npt.NDArray[np.uint64]:
@@ -590,7 +586,8 @@ def _copies(index: PassageIndex, rows: IntArray, passages: Sequence[Passage]) ->
             keep[once] = True
             new = [passages[place] for place in places[first].tolist()]
             if index.heads:
-                labels = [labels_in(passage, index.heads) for passage in part.passages(once)]
+                names, known = fields_of(index.heads), [passage.metadata for passage in part.passages(once)]
+                labels = [{name: metadata[name] for name in names if name in metadata} for metadata in known]
                 new = [labelled(passage, given) for passage, given in zip(new, labels, strict=True)]
             copies.append(Part(described(segment.join([Part(part, keep)]), new)))
             places, local = np.delete(places, first), np.delete(local, first)

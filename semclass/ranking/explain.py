@@ -33,7 +33,7 @@ def explain(
     models: Models, query: Query, found: Candidates, passages: Sequence[Passage], idf: FloatArray
 ) -> list[Explanation]:
     """Explain the first places of a ranking, which have `passages`; `idf` is that of the question's word pieces, (m,)."""
-    places = found.places[: len(passages)]
+    places = found.order[: len(passages)]
     pieces, classes = models.encoder.vocabulary, models.passages.classes
     read = np.unique(np.concatenate([query.terms, *(found.evidence.pieces.row(place) for place in places)]))
     mark = mark_of([pieces[piece] for piece in read.tolist()])

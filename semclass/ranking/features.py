@@ -89,11 +89,13 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable, idf: F
     word = np.searchsorted(starts, np.arange(len(query.tokens)), side="right") - 1
     best, semantic = _semantic(query, candidates.evidence.tokens, present[word])
     question = _weighed(query, starts, idf, words)
+    rare = _summed(question.rarity, best)
     columns = {
         "dense": candidates.dense,
         "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
         **semantic,
-        **_rarity(query, question, best),
+        "cosine_rarity": rare,
+        "unmet_rarity": len(query.tokens) * (1 - rare),
         **_lexical(question, present),
         "provided": _best_product(query.need_vector, provides) if tells else np.zeros(n),
     }
@@ -132,12 +134,6 @@ def _weighed(query: Query, starts: IntArray, idf: FloatArray, table: WordTable) 
     word = np.searchsorted(starts, np.arange(len(terms)), side="right") - 1
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
     return _QuestionWords(weights, numbers, rarity / max(rarity.sum(), 1e-6))
-
-
-def _rarity(query: Query, question: _QuestionWords, best: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """Features of token vectors, weighed by rarity."""
-    cosine = _summed(question.rarity, best)
-    return {"cosine_rarity": cosine, "unmet_rarity": len(query.tokens) * (1 - cosine)}
 
 
 def _lexical(question: _QuestionWords, present: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:

@@ -159,7 +159,7 @@ class ByEvidence:
         if not len(ranked):
             return replace(ranked, answerable=0.0, language=language)
         # with evidence of weight 1, the unit of the lead is the same for all weights
-        score, first, others, word = candidates.score + sum_of(evidence), ranked.places[0], ranked.places[1:], None
+        score, first, others, word = candidates.score + sum_of(evidence), ranked.order[0], ranked.order[1:], None
         lead = float(score[first] - score[others].max()) if len(others) else 0.0
         if len(others) and len(candidates.evidence.provides.values):
             provided = features[:, COLUMN["provided"]]

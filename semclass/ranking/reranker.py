@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -205,26 +205,28 @@ class Reranker:
         used = {**models.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
         needed = method.needs.encoded(explain)
         results = [SearchResult((), question) for question in questions]
-        truncated: list[int] = []
-        count = 0
+        truncated, count = list[int](), 0
         read = [[item for item in items if has_text(item)] for items in passages]
         for rows in _chunks([len(items) for items in read]):
             items = [read[row] for row in rows]
             with concurrency_limit():  # for each chunk, so that other threads get their turns in between
                 queries = models.encode([questions[row] for row in rows], **needed)
-                candidates, long, reused = self.candidates(queries, items, method, used, needed)
-                for row, query, some, found, again in zip(rows, queries, items, candidates, reused, strict=True):
-                    ranked = method.order(models, query, found, used)
-                    shown = [some[place] for place in ranked.places[:limit].tolist()]
-                    told = explained(models, query, ranked, shown, models.pairs.idf[query.terms]) if explain else None
-                    if told is not None:
-                        places = ranked.places[:limit].tolist()
-                        told = [replace(each, reused=bool(again[at])) for each, at in zip(told, places, strict=True)]
+                candidates = self.candidates(queries, items, method, used, needed)
+                for row, query, some, (found, long, reused) in zip(rows, queries, items, candidates, strict=True):
+                    ranked, told = method.order(models, query, found, used), None
+                    places = ranked.order[:limit].tolist()
+                    shown = [some[place] for place in places]
+                    if explain:
+                        told = explained(models, query, ranked, shown, models.pairs.idf[query.terms])
+                        told = [
+                            replace(one, reused=bool(reused[place])) for one, place in zip(told, places, strict=True)
+                        ]
                     hits = make_hits(query, ranked, shown, told)
-                    result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
-                    results[row] = result
-            truncated += [count + place for place in long]
-            count += sum(map(len, items))
+                    results[row] = SearchResult(
+                        hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language
+                    )
+                    truncated += (count + np.flatnonzero(long)).tolist()
+                    count += len(some)
         warn_truncated(truncated, count)
         if any(result.language == OTHER for result in results):
             warn_of_language()
@@ -240,11 +242,11 @@ class Reranker:
         method: Method,
         weights: Mapping[str, float],
         needed: Mapping[str, bool],
-    ) -> tuple[list[Candidates], list[int], list[npt.NDArray[np.bool_]]]:
+    ) -> list[tuple[Candidates, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
         """Encode passages, and score them as an index would, with the word statistics of these passages.
 
-        Also returns the places, among the passages of all questions, of those with a sentence that is too long to be read,
-        and for each question, whether each passage was encoded for an earlier one.
+        Also returns whether each passage has a sentence that is too long to be read, and was encoded for an earlier
+        question.
         """
         encoder, places = self.models.passage_encoder, dict[Text, int]()
         rows_of = [[places.setdefault(parts_of(item)[:2], len(places)) for item in some] for some in passages]
@@ -252,11 +254,11 @@ class Reranker:
         texts, too_long, reused = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
         header, scoring = encoder.header(language=language).header(), method.scoring(weights)
         found = []
-        for query, rows in zip(queries, rows_of, strict=True):
-            segment = segment_of({name: array.take(np.array(rows)) for name, array in texts.items()})
-            found.append(PassageIndex(**header, parts=(Part(segment),)).scored(query, scoring, encoder))
-        long = np.flatnonzero(too_long[[*chain.from_iterable(rows_of)]]).tolist()
-        return found, long, [reused[rows] for rows in rows_of]
+        for query, rows in zip(queries, map(np.array, rows_of), strict=True):
+            segment = segment_of({name: array.take(rows) for name, array in texts.items()})
+            index = PassageIndex(**header, parts=(Part(segment),))
+            found.append((index.scored(query, scoring, encoder), too_long[rows], reused[rows]))
+        return found
 
 
 def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> Iterator[Passage]:

@@ -250,7 +250,7 @@ class HybridRetriever:
         self, query: Query, ranked: Candidates, k: int, idf: FloatArray | None, before: int = 0
     ) -> tuple[Hit, ...]:
         """Make the first k hits of a ranking; with the `idf` of the question's word pieces, (m,), explain them."""
-        passages = self._passages(ranked, ranked.places[:k])
+        passages = self._passages(ranked, ranked.order[:k])
         explanations = None if idf is None else explain(self.models, query, ranked, passages, idf)
         return make_hits(query, ranked, passages, explanations, before)
 

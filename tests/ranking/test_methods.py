@@ -48,7 +48,7 @@ def test_a_method_reads_what_it_needs(retriever, models, query, name):
     found = retriever.candidates(query, N, method)
     (own,) = models.encode([QUESTION], **method.needs.encoded())
     ranked, whole = (method.order(models, each, found, weights) for each in (own, query))
-    assert ranked.places.tolist() == whole.places.tolist()
+    assert ranked.order.tolist() == whole.order.tolist()
     np.testing.assert_allclose(ranked.score, whole.score, atol=1e-6)
 
 
