@@ -115,7 +115,7 @@ def pairs_of(encoder: OnnxEncoder, questions: Sequence[str], passages: Sequence[
 
 def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held: Held) -> tuple[Weights, Array]:
     """Weights of the entailment head's log-odds and of these, and a bias; and the probabilities that they give."""
-    alone = EntailmentClassifier.load_apart(models, encoder=encoder)
+    alone = EntailmentClassifier.load(models, encoder=encoder, deep=False)
     apart = alone.predict_proba(zip(held.questions, (one for (one,) in held.passages), strict=True))[:, 1]
     odds = np.column_stack([log_odds(apart, MIN_PROBABILITY), together])
     share = held.share * len(held.share)

@@ -136,7 +136,7 @@ def export(arguments: argparse.Namespace) -> None:
     save_artifact(
         arguments.out, "entailment", files, fields, tags=[fields["task"]], **filled_card("entailment", fields)
     )
-    written = EntailmentClassifier.load_apart(arguments.out.parent, encoder=encoder)
+    written = EntailmentClassifier.load(arguments.out.parent, encoder=encoder, deep=False)
     check(written.predict_proba, questions, sentences, TOLERANCE)
 
 

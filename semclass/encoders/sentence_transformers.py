@@ -91,22 +91,17 @@ class SentenceTransformerEncoder:
         ]
         if not views:
             return Encoding(ragged(terms, np.zeros(0, np.int32)))
-        pooled = np.zeros((len(checked), self.views["pooled"]), np.float32)
-        layers = np.zeros((len(checked), self.views["layers"]), np.float32)
-        tokens: list[FloatArray] = [np.zeros((0, self.views["tokens"]), np.float32)] * len(checked)
+        rows = {name: np.zeros((len(checked), self.views[name]), np.float32) for name in ("pooled", "layers")}
+        none = np.zeros((0, self.views["tokens"]), np.float32)
+        tokens: list[FloatArray] = [none] * len(checked)
         order = np.argsort([len(row) for row in terms], kind="stable")
         for start in steps(range(0, len(order), BATCH)):
             batch = order[start : start + BATCH].tolist()
-            rows = self._run([checked[place] for place in batch])
-            for place, row in zip(batch, rows, strict=True):
-                pooled[place], layers[place], tokens[place] = row
-        return Encoding(
-            terms=ragged(terms, np.zeros(0, np.int32)),
-            pooled=pooled if "pooled" in views else None,
-            layers=layers if "layers" in views else None,
-            tokens=ragged(tokens, np.zeros((0, self.views["tokens"]), np.float32)) if "tokens" in views else None,
-            limit=None if longest is None else int(longest) - sum(self.special),
-        )
+            for place, found in zip(batch, self._run([checked[place] for place in batch]), strict=True):
+                rows["pooled"][place], rows["layers"][place], tokens[place] = found
+        given: dict[str, Any] = {**rows, "tokens": ragged(tokens, none)}
+        limit = None if longest is None else int(longest) - sum(self.special)
+        return Encoding(ragged(terms, np.zeros(0, np.int32)), **{name: given[name] for name in views}, limit=limit)
 
     def _run(self, texts: list[str]) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
         """Pooled vector, layer features and token vectors of each text of one batch."""

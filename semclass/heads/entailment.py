@@ -14,7 +14,7 @@ model), and how well each piece of the sentence fits the question.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -27,7 +27,7 @@ from semclass.core.artifacts import STATES
 from semclass.core.checks import check_texts, short
 from semclass.core.errors import InputTypeError
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded, ragged
+from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, padded, ragged
 from semclass.encoders.batching import CHUNK, STEP, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.heads.head import Head, log_odds
@@ -103,23 +103,19 @@ class EntailmentClassifier:
 
     @classmethod
     def load(
-        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1, deep: bool = True
     ) -> EntailmentClassifier:
-        """Load the classifier. See :meth:`semclass.QuestionClassifier.load`; `threads` applies to each network."""
-        root, used = open_models(models, encoder, threads)
-        joint = DeepHead.load(root / "deep", used, threads=threads) if (root / "deep").exists() else None
-        return replace(cls.load_apart(root, encoder=used, threads=threads), joint=joint)
+        """Load the classifier. See :meth:`semclass.QuestionClassifier.load`; `threads` applies to each network.
 
-    @classmethod
-    def load_apart(
-        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
-    ) -> EntailmentClassifier:
-        """Load the head that reads each text by itself, alone."""
+        Without `deep`, it loads only the head that reads each text by itself.
+        """
         root, used = open_models(models, encoder, threads)
+        deep = deep and (root / "deep").exists()
+        joint = DeepHead.load(root / "deep", used, threads=threads) if deep else None
         artifact = artifacts.load_artifact(root / "entailment", "entailment", encoder=used.fingerprint)
         idf, threshold = artifact.array("idf.npy", used.is_term.shape), float(artifact.field("threshold"))
         head, generic = open_session(artifact, "head.onnx", threads), load_generic(root, used.fingerprint)
-        return cls(used, head, idf, threshold, generic)
+        return cls(used, head, idf, threshold, generic, joint)
 
     def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
@@ -172,7 +168,8 @@ class EntailmentClassifier:
         found = np.zeros(len(rows))
         for batch in steps(batches_by_length(pieces.lengths()[places], BATCH)):
             asked, given = rows[batch], places[batch]
-            left, right = padded_ids(words.take(asked)), padded_ids(pieces.take(given))
+            texts = words.take(asked), pieces.take(given)
+            left, right = (padded(ids, fill=-1, shortest=1, dtype=np.int64) for ids in texts)
             rarity = np.where(left >= 0, self.idf[left], 0)
             feeds = {
                 "question": padded(tokens.take(asked), shortest=1),
@@ -218,11 +215,6 @@ def _distinct(texts: list[str]) -> tuple[list[str], IntArray]:
     places: dict[str, int] = {}
     rows = [places.setdefault(text, len(places)) for text in texts]
     return list(places), np.array(rows, np.int64)
-
-
-def padded_ids(terms: Ragged) -> npt.NDArray[Any]:
-    """Word-piece ids as a matrix, int64 of shape (n, longest), at least one column; -1 behind the end of a text."""
-    return padded(terms, fill=-1, shortest=1, dtype=np.int64)
 
 
 # -- texts that are read together -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import onnxruntime
 
 from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, offsets_of
+from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, offsets_of, places_within
 from semclass.encoders.onnx_encoder import cut_windows
 
 MAX_TERMS = 128
@@ -94,16 +94,11 @@ class SparseHead:
 
 def _heaviest(rows: IntArray, terms: IntArray, weights: FloatArray, n: int) -> Ragged:
     """Keep the heaviest terms of each row; of a term that comes twice, the larger weight."""
-    order = np.lexsort((-weights, terms, rows))
-    rows, terms, weights = rows[order], terms[order], weights[order]
-    first = np.append(True, (rows[1:] != rows[:-1]) | (terms[1:] != terms[:-1]))[: len(rows)]
-    rows, terms, weights = rows[first], terms[first], weights[first]
     order = np.lexsort((terms, -weights, rows))
-    offsets = offsets_of(np.bincount(rows, minlength=n))
-    within = np.arange(len(order)) - np.repeat(offsets[:-1], np.diff(offsets))
-    order = order[within < MAX_TERMS]
-    offsets = offsets_of(np.minimum(np.diff(offsets), MAX_TERMS))
-    return Ragged(np.array([terms[order], weights[order]], np.float32).T, offsets)
+    order = order[np.sort(np.unique(rows[order] << 16 | terms[order], return_index=True)[1])]
+    counts = np.bincount(rows[order], minlength=n)
+    kept = order[places_within(np.zeros_like(counts), counts) < MAX_TERMS]
+    return Ragged(np.array([terms[kept], weights[kept]], np.float32).T, offsets_of(np.minimum(counts, MAX_TERMS)))
 
 
 def no_sparse(n: int) -> Ragged:

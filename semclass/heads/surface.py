@@ -94,7 +94,7 @@ BATCH = 256  # passages at a time: the tokens of a whole collection would fill t
 
 def surface_features(texts: Sequence[str]) -> FloatArray:
     """Read surface features off passages."""
-    features = np.zeros((len(texts), N_SURFACE), np.float32)
+    features = np.zeros((len(texts), len(SURFACE_FEATURES)), np.float32)
     for start in range(0, len(texts), BATCH):
         columns = _features(texts[start : start + BATCH])
         features[start : start + BATCH] = np.stack(list(columns.values()), axis=1)
@@ -246,5 +246,3 @@ def _initials_in(letters: str, words: list[str]) -> bool:
 
 SURFACE_FEATURES = tuple(_features([""]))
 """Names of the columns: counts as ln(1 + count), then rates. The tests show an example of each."""
-
-N_SURFACE = len(SURFACE_FEATURES)

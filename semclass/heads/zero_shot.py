@@ -81,7 +81,7 @@ class ZeroShotClassifier:
         )
         entailment, sentences = None, None
         if encoder is None:
-            entailment = EntailmentClassifier.load_apart(encoder=used, threads=threads)
+            entailment = EntailmentClassifier.load(encoder=used, threads=threads, deep=False)
             sentences = for_passages(used).encode([texts[1] for texts in told.values()], views=SENTENCE_VIEWS)
         return cls(used, tuple(told), np.asarray(vectors, np.float32), entailment, sentences)
 
