@@ -90,10 +90,8 @@ def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
 
 def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
     """A session that multiplies ``a``, uint8 (m, dim), 64 for 0 and below 128, by weights int8 (dim, n): int32 (m, n)."""
-    inputs = _input("a", _UINT8, weights.shape[0]) + _field(
-        5, _field(2, _UINT8) + _field(8, "zero") + _field(9, bytes([ZERO]))
-    )
-    return _session("MatMulInteger", _INT32, inputs, {"b": weights})
+    held = {"b": weights, "zero": np.array(ZERO, np.uint8)}
+    return _session("MatMulInteger", _INT32, _input("a", _UINT8, weights.shape[0]), held)
 
 
 def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.InferenceSession:
@@ -113,12 +111,10 @@ def _session(
 ) -> onnxruntime.InferenceSession:
     """Open a model of one node that gives a matrix ``c``, by onnx.proto (IR version 8, operator set 17)."""
     options = session_options(1)
-    options.enable_cpu_mem_arena = False  # what a thread needs for a moment is given back
     for name, array in (initializers or {}).items():
         options.add_external_initializers([name], [onnxruntime.OrtValue.ortvalue_from_numpy(array)])
         inputs += _held(name, array)
-    third = {"MatMulInteger": ["zero"], "MatMulNBits": ["scales"]}.get(operator, [])
-    node = b"".join(_field(1, name) for name in ("a", "b", *third))
+    node = b"".join(_field(1, name) for name in ("a", *(initializers or ["b"])))
     for name, value in (numbers or {}).items():
         node += _field(5, _field(1, name) + _field(3, value) + _field(20, 2))  # of the type INT
     node += _field(2, "c") + _field(4, operator)
