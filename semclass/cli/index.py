@@ -74,7 +74,6 @@ class Reading:
     """The options of a command that reads passages into an index, and what it left out."""
 
     passage_encoder: Callable[[], PassageEncoder]
-    models: Callable[[], semclass.Models]
     heads: dict[str, str]
     threads: int
     chunking: semclass.Chunking
@@ -180,10 +179,9 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         chunking = semclass.Chunking(**{name: keywords.pop(name) for name in names})
         paths = options.read_heads(heads)
         # a thread of its own for each stretch of passages makes better use of processors than several for each text
-        given: Any = {"encoder": encoder, "heads": paths, "threads": 1}
-        load = cache(lambda: PassageEncoder.load(models, **given)), cache(lambda: semclass.Models.load(models, **given))
+        load = cache(lambda: PassageEncoder.load(models, encoder=encoder, heads=paths, threads=1))
         strict, partial = keywords.pop("strict"), keywords.pop("partial")
-        reading = Reading(*load, paths, threads or available_threads(), chunking, strict, partial)
+        reading = Reading(load, paths, threads or available_threads(), chunking, strict, partial)
         return command(*args, reading=reading, **keywords)
 
     return _options(with_reading)
@@ -250,15 +248,11 @@ def build(
     from semclass.index.writer import build_index
 
     check_target(out, replace=replace)
-    models = reading.models()
-    header = models.passage_encoder.header(small=small).header()
-    # what could not be searched is refused before it is built
-    semclass.HybridRetriever(semclass.PassageIndex(**header, parts=()), models)
     with reading.passages(source, "indexing") as (passages, step):
         built = build_index(
             out,
             _marked(passages) if mark_duplicates else passages,
-            passage_encoder=models.passage_encoder,
+            passage_encoder=reading.passage_encoder(),
             small=small,
             language=language,
             progress=step,

@@ -40,6 +40,7 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _PARTS = re.compile(r"\n[ \t]*\n|\n[ \t]*(?:`{3}|~{3}|[|>])")  # of an item of a list
 _INLINE_MARKS = re.compile(r"[*_`\[<&\\]")
 _LISTS = ("bullet_list", "ordered_list")
+_KINDS = {"table": "table", "html_block": "html", "fence": "code", "code_block": "code"}
 COLON = re.compile(r":[*_`]*$")
 MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
 _SET_APART = re.compile(r"[|>#=~_*+-]|\d+[.)]\s")  # begins a line that is no prose: an item, a row, code
@@ -91,12 +92,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Block:
-    """A paragraph, a list, a table, code or raw HTML: ``text[start:end]``."""
+    """A paragraph, a list, a table, code or raw HTML."""
 
-    kind: str  # "text", "list", "table", "code" or "html"
-    start: int
-    end: int
-    units: tuple[Unit, ...] = ()  # rows of a table, items of a list, lines of code, sentences of HTML, or text whole
+    kind: str  # "text", "table", "code" or "html"
+    units: tuple[Unit, ...]  # rows of a table, items of a list, lines of code, sentences of HTML, or text whole
     section: int = 0  # counts headings and pages
     headings: tuple[str, ...] = ()  # outermost first
     heading: Unit | None = None  # the innermost of them, if it stands on this page
@@ -105,18 +104,17 @@ class Block:
     entry: str = ""  # what it is one of, such as "error"; each is about another thing
 
 
-class PlainHeading(NamedTuple):
-    """A heading of plain text, ``text[start:end]``; with its rules it takes ``text[begin:after]``."""
+class Heading(NamedTuple):
+    """A heading; with its rules it takes ``text[begin:after]``."""
 
     level: int
     name: str
-    start: int
-    end: int
+    place: Unit
     begin: int
     after: int
 
 
-def plain_headings(text: str) -> list[PlainHeading]:
+def plain_headings(text: str) -> list[Heading]:
     """Return the lines with === or --- below, and perhaps above; the first kind in the text is the highest level."""
     levels: dict[tuple[str, bool], int] = {}
     headings = []
@@ -133,7 +131,7 @@ def plain_headings(text: str) -> list[PlainHeading]:
         level = levels.setdefault((match["mark"], over), len(levels) + 1)
         start = match.start("name") + match["name"].index(name)
         begin = text.rindex(above, 0, match.start()) if over else match.start()
-        headings.append(PlainHeading(level, name, start, start + len(name), begin, match.end()))
+        headings.append(Heading(level, name, Unit(start, start + len(name)), begin, match.end()))
     return headings
 
 
@@ -149,19 +147,13 @@ def without_links(markdown: str) -> str:
     return _LINK.sub("", markdown) if inside else markdown
 
 
-class _Heading(NamedTuple):
-    level: int
-    name: str
-    place: Unit
-
-
 def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
     """Yield the blocks of a text, which blank lines separate, or of Markdown: CommonMark with GitHub's tables.
 
     A form feed ends a page, and with it every block and section. Headings, running headers and footers, front matter,
     rules, link definitions, and HTML without text are left out.
     """
-    headings: list[_Heading] = []
+    headings: list[Heading] = []
     section = 0
     pages = page_spans(text)
     read = _markdown_parts if markdown else partial(_plain_parts, headings=plain_headings(text))
@@ -169,9 +161,9 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
         page = number if len(pages) > 1 else None
         heading = None
         for part in _parts(text, start, end, read, markdown=markdown):
-            if isinstance(part, _Heading) and _is_text(part.name, headings):
-                part = Block("text", part.place.start, part.place.end, (_named(text, part.place),))
-            if isinstance(part, _Heading):
+            if isinstance(part, Heading) and _is_text(part.name, headings):
+                part = Block("text", (_named(text, part.place),))
+            if isinstance(part, Heading):
                 section += 1
                 headings = [above for above in headings if above.level < part.level]
                 headings += [part] if part.name else []
@@ -182,7 +174,7 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
         section += 1
 
 
-def _is_text(heading: str, above: Sequence[_Heading]) -> bool:
+def _is_text(heading: str, above: Sequence[Heading]) -> bool:
     """Whether a heading begins no section: a note on what stands above, or a text."""
     is_note = bool(above) and len(heading) < MAX_NAME and heading.rstrip(" :!.").casefold() in NOTES
     return is_note or len(heading) > MAX_HEADING
@@ -199,8 +191,8 @@ def _named(text: str, heading: Unit) -> Unit:
 
 
 def _parts(
-    text: str, start: int, end: int, read: Callable[[str, int, int], Iterator[Block | _Heading]], *, markdown: bool
-) -> Iterator[Block | _Heading]:
+    text: str, start: int, end: int, read: Callable[[str, int, int], Iterator[Block | Heading]], *, markdown: bool
+) -> Iterator[Block | Heading]:
     """Read a page in spans of bounded length, and at group separators, so that memory is bounded."""
     while start <= end:
         stop = text.find(SEPARATOR, start, end) if markdown else -1
@@ -214,13 +206,13 @@ def _trimmed(text: str, start: int, end: int) -> Unit:
     return Unit(*trimmed(text, start, end))
 
 
-def _plain_parts(text: str, start: int, end: int, headings: Sequence[PlainHeading]) -> Iterator[Block | _Heading]:
+def _plain_parts(text: str, start: int, end: int, headings: Sequence[Heading]) -> Iterator[Block | Heading]:
     begin = attrgetter("begin")
     for place in range(bisect_left(headings, start, key=begin), bisect_left(headings, end, key=begin)):
         heading = headings[place]
         if heading.after <= end:
             yield from _paragraphs(text, start, heading.begin)
-            yield _Heading(heading.level, heading.name, Unit(heading.start, heading.end))
+            yield heading
             start = heading.after
     yield from _paragraphs(text, start, end)
 
@@ -232,12 +224,12 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
     name = ""
     for unit, entry in chain.from_iterable(_entries(text, unit) for unit in units if unit.start < unit.end):
         if group and not introduces(text, group[-1], unit):
-            yield Block("text", group[0].start, group[-1].end, tuple(group), entry=name)
+            yield Block("text", tuple(group), entry=name)
             group = []
         name = name if group else entry
         group.append(replace(unit, wrapped=_is_wrapped(text[unit.start : unit.end].split("\n"))))
     if group:
-        yield Block("text", group[0].start, group[-1].end, tuple(group), entry=name)
+        yield Block("text", tuple(group), entry=name)
 
 
 def _entries(text: str, unit: Unit) -> list[tuple[Unit, str]]:
@@ -279,7 +271,7 @@ def wrapped_lines(lines: Sequence[str]) -> list[bool]:
     ]
 
 
-def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Heading]:
+def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | Heading]:
     from markdown_it.tree import SyntaxTreeNode
 
     source = text[start:end].replace("\r", " ")  # of the same length, so that places stay
@@ -296,9 +288,10 @@ def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Headin
         first = begin if following is not None and _belongs(text, lines, node, following) else None
         if node.type == "heading":
             place = _trimmed(text, lines[begin], lines[_end(node)] - 1)
-            yield _Heading(int(node.tag[1:]), _plain(node.children[0].content, references), place)
-        elif first is None:
-            yield from _blocks(text, lines, begin, node, references)
+            name = _plain(node.children[0].content, references)
+            yield Heading(int(node.tag[1:]), name, place, place.start, place.end)
+        elif first is None and (units := tuple(_units(text, lines, begin, node, references))):
+            yield Block(_KINDS.get(node.type, "text"), units)
 
 
 def _belongs(text: str, lines: Sequence[int], node: SyntaxTreeNode, following: SyntaxTreeNode) -> bool:
@@ -325,39 +318,28 @@ def _end(node: SyntaxTreeNode) -> int:
     return max(part.map[1] for part in node.walk() if part.map)
 
 
-def _blocks(
+def _units(
     text: str, lines: Sequence[int], first: int, node: SyntaxTreeNode, references: dict[str, Any]
-) -> Iterator[Block]:
-    """Yield the block of an element that begins in a line; rules, and HTML tags alone, are none."""
-    after = _end(node)
+) -> Iterator[Unit]:
+    """Yield the units of an element that begins in a line; rules, lists of links, and HTML tags alone have none."""
+    after, bounds = _end(node), set[int]()
     whole = _trimmed(text, lines[first], lines[after] - 1)
-    kind, bounds = "text", set[int]()
-    if node.type in _LISTS:
-        if is_contents(text[whole.start : whole.end]):
-            return
-        kind, bounds = "list", {_line(item) for item in node.walk() if item.type == "list_item"}
-    elif node.type in ("fence", "code_block"):
-        kind, bounds = "code", set(range(first, after))
-    elif node.type == "table":
-        if rows := tuple(_rows(text, lines, node, references)):
-            yield Block("table", whole.start, whole.end, rows)
-        return
+    shown = whole.written(text)
+    if node.type == "table":
+        yield from _rows(text, lines, node, references)
     elif node.type == "html_block":
-        if sentences := tuple(_sentences(text, whole)):
-            yield Block("html", whole.start, whole.end, sentences)
-        return
-    elif node.type == "hr" or not _TAGS.sub("", text[whole.start : whole.end]).strip():
-        return
-    if whole.start >= whole.end:  # white space that Markdown does not know as such
-        return
-    places = (_trimmed(text, lines[one], lines[other] - 1) for one, other in pairwise(sorted({first, *bounds, after})))
-    wrapped = node.type == "paragraph" or kind == "list"
-    units = [
-        replace(unit, wrapped=wrapped and not _PARTS.search(text, unit.start, unit.end))
-        for unit in places
-        if unit.start < unit.end
-    ]
-    yield Block(kind, whole.start, whole.end, tuple(units))
+        yield from _sentences(text, whole)
+    elif node.type in _LISTS:
+        bounds = set() if is_contents(shown) else {_line(one) for one in node.walk() if one.type == "list_item"}
+    elif node.type in _KINDS:
+        bounds = set(range(first, after))
+    elif node.type != "hr" and _TAGS.sub("", shown).strip():
+        bounds = {first}
+    for one, other in pairwise(sorted({first, *bounds, after}) if bounds else ()):
+        unit = _trimmed(text, lines[one], lines[other] - 1)
+        wrapped = node.type in ("paragraph", *_LISTS) and not _PARTS.search(text, unit.start, unit.end)
+        if unit.start < unit.end:
+            yield replace(unit, wrapped=wrapped)
 
 
 def _rows(text: str, lines: Sequence[int], table: SyntaxTreeNode, references: dict[str, Any]) -> Iterator[Unit]:

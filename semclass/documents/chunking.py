@@ -331,7 +331,7 @@ def _passages(text: str, document: str, chunking: Chunking, *, markdown: bool) -
     join = _joined if chunking.way == "paragraph" else lambda _, section, __: [section]
     groups = (group for section in sections for group in join(text, section, chunking))
     pieces = ((group[0], units) for group in groups for units in _groups(text, group, chunking))
-    bounded = ((block, part) for block, units in pieces for part in _bounded(text, units))
+    bounded = ((block, part) for block, units in pieces for part in _pack(_bounded(text, units), MAX_PASSAGE))
     written = ((block, units, _written(text, units)) for block, units in bounded)
     kept = (passage for passage in written if not _is_stub(passage[2], passage[0].headings))
     for number, (block, units, passage) in enumerate(kept, 1):
@@ -362,12 +362,13 @@ def _groups(text: str, blocks: Sequence[Block], chunking: Chunking) -> Iterator[
     """Yield the units of blocks, in groups of at most the size, if there is one."""
     if (limit := chunking.limit) is None:
         return iter([[unit for block in blocks for unit in _rows(block)]])
-    return _pack(text, (unit for block in blocks for unit in _sentences(text, block, limit)), limit, chunking.overlap)
+    units = (unit for block in blocks for unit in _sentences(text, block, limit))
+    return _pack(_fitting(text, units, limit), limit, chunking.overlap)
 
 
 def _rows(block: Block) -> Sequence[Unit]:
     """Yield the rows of a table, the sentences of HTML, the items of a list, and any other block whole."""
-    return [Unit(block.start, block.end)] if block.kind == "code" else block.units
+    return [Unit(block.units[0].start, block.units[-1].end)] if block.kind == "code" else block.units
 
 
 def _parts(text: str, block: Block) -> Iterator[Block]:
@@ -375,8 +376,8 @@ def _parts(text: str, block: Block) -> Iterator[Block]:
     if block.kind != "table":
         yield block
         return
-    for rows in _pack(text, block.units, TABLE_WORDS):
-        yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
+    for rows in _pack(_fitting(text, block.units, TABLE_WORDS), TABLE_WORDS):
+        yield replace(block, units=tuple(rows))
 
 
 def _joined(text: str, section: Sequence[Block], chunking: Chunking) -> Iterator[list[Block]]:
@@ -401,7 +402,7 @@ def _joined(text: str, section: Sequence[Block], chunking: Chunking) -> Iterator
         small = groups.pop()
         groups[-1] += small
     elif words < SMALL_WORDS and len(groups) == 1 and (heading := groups[0][0].heading):
-        groups[0].insert(0, replace(groups[0][0], kind="text", start=heading.start, end=heading.end, units=(heading,)))
+        groups[0].insert(0, replace(groups[0][0], kind="text", units=(heading,)))
     yield from groups
 
 
@@ -421,8 +422,8 @@ def _sentences(text: str, block: Block, limit: int) -> Iterator[Unit]:
     if block.kind in _WRITTEN:
         yield from block.units
     elif block.kind == "code":
-        fits = len(text[block.start : block.end].split()) <= limit
-        yield from [Unit(block.start, block.end)] if fits else block.units
+        (whole,) = _rows(block)
+        yield from [whole] if len(whole.written(text).split()) <= limit else block.units
     else:
         sentences = (
             replace(unit, start=unit.start + start, end=unit.start + end)
@@ -458,19 +459,19 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     return first + "".join(end + line for end, line in zip(ends, lines, strict=True))
 
 
-def _pack(text: str, units: Iterable[Unit], limit: int, overlap: int = 0) -> Iterator[list[Unit]]:
-    """Group as many units as a limit of words allows; each group begins with the last units of the one before."""
+def _pack(units: Iterable[tuple[Unit, int]], limit: int, overlap: int = 0) -> Iterator[list[Unit]]:
+    """Group units of known lengths up to a limit; each group begins with the last units of the one before."""
     group: list[tuple[Unit, int]] = []
     total = 0
-    for unit, words in _fitting(text, units, limit):
-        if group and total + words > limit:
+    for unit, length in units:
+        if group and total + length > limit:
             yield [one for one, _ in group]
-            group = group[1:]  # a group is never repeated whole
-            total = sum(counted for _, counted in group)
-            while group and total > min(overlap, limit - words):
+            group = group[1:] if overlap else []  # a group is never repeated whole
+            total = sum(held for _, held in group)
+            while group and total > min(overlap, limit - length):
                 total -= group.pop(0)[1]
-        group.append((unit, words))
-        total += words
+        group.append((unit, length))
+        total += length
     if group:
         yield [one for one, _ in group]
 
@@ -487,26 +488,17 @@ def _fitting(text: str, units: Iterable[Unit], limit: int) -> Iterator[tuple[Uni
             yield replace(unit, start=part[0].start(), end=part[-1].end()), len(part)
 
 
-def _bounded(text: str, units: Sequence[Unit]) -> Iterator[list[Unit]]:
-    """Group as many units as a passage may hold in characters; what is longer is cut at lines, else between words."""
-    group: list[Unit] = []
-    total = 0
+def _bounded(text: str, units: Iterable[Unit]) -> Iterator[tuple[Unit, int]]:
+    """Yield each unit with its characters; what no passage may hold is cut at lines, else between words."""
     for unit in units:
-        written = unit.text
-        if written is None:
-            places = (trimmed(text, *span) for span in bounded_spans(text, unit.start, unit.end, MAX_PASSAGE))
-            parts = [replace(unit, start=start, end=end) for start, end in places]
-        else:
-            spans = bounded_spans(written, 0, len(written), MAX_PASSAGE)
-            parts = [replace(unit, text=written[start:end].strip()) for start, end in spans]
-        for part in parts:
-            length = part.end - part.start if part.text is None else len(part.text)
-            if group and total + length > MAX_PASSAGE:
-                yield group
-                group, total = [], 0
-            group.append(part)
-            total += length
-    yield group
+        if unit.text is not None:
+            spans = bounded_spans(unit.text, 0, len(unit.text), MAX_PASSAGE)
+            parts = (unit.text[start:end].strip() for start, end in spans)
+            yield from ((replace(unit, text=part), len(part)) for part in parts)
+            continue
+        for span in bounded_spans(text, unit.start, unit.end, MAX_PASSAGE):
+            start, end = trimmed(text, *span)
+            yield replace(unit, start=start, end=end), end - start
 
 
 def _written(text: str, units: Sequence[Unit]) -> str:
