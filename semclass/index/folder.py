@@ -117,11 +117,6 @@ class Manifest:
         """Count the passages that are not deleted."""
         return sum(entry.live for entry in self.segments)
 
-    @property
-    def contents(self) -> list[tuple[str, Any]]:
-        """The segments' names, each with its passages that are not deleted: the same for the same passages."""
-        return [(entry.name, entry.kept) for entry in self.segments]
-
     def as_json(self) -> bytes:
         """Write the manifest as its file holds it."""
         fields = {"segments": [vars(entry) for entry in self.segments], "passages": self.passages}
@@ -265,12 +260,13 @@ def _existing(folder: Path) -> str:
 
 
 def open_parts(
-    folder: Path, current: Manifest, known: Mapping[str, Part], *, mmap: bool = False, verify: bool = False
+    folder: Path, current: Manifest, known: Sequence[Part], *, mmap: bool = False, verify: bool = False
 ) -> tuple[Manifest, list[Part]]:
     """Open the segments that a manifest names and are not `known`; start again if it is replaced meanwhile."""
+    opened = {part.segment.name: part for part in known}
     while True:
         try:
-            parts = [_open(folder, current, entry, known.get(entry.name), mmap, verify) for entry in current.segments]
+            parts = [_open(folder, current.header, entry, opened, mmap, verify) for entry in current.segments]
             segment.check_alike([part.segment for part in parts], folder)
             return current, parts
         except ArtifactError:  # noqa: PERF203 - a change of an index is rare
@@ -279,19 +275,15 @@ def open_parts(
             current = newer
 
 
-def _open(folder: Path, current: Manifest, entry: Entry, known: Part | None, mmap: bool, verify: bool) -> Part:
-    place = folder / entry.name
-    if known is None:
+def _open(folder: Path, header: Header, entry: Entry, opened: Mapping[str, Part], mmap: bool, verify: bool) -> Part:
+    if (part := opened.get(entry.name)) is None:
+        place, classes = folder / entry.name, len(header.classes)
         if mmap:
             artifacts.check_files(place, entry.files, REMEDY, hashes=verify)
-        opened = Segment.open(Files(place, entry.files, hashes=verify, mmap=mmap), entry.name)
-        header, classes = current.header, len(current.header.classes)
-        segment.check(opened, entry.passages, place, classes=classes, small=header.small, exact=header.exact)
-    else:
-        opened = known.segment
-    if known is not None and known.entry is not None and known.entry.kept == entry.kept:
-        return known
-    return Part(opened, entry.keep, entry)
+        part = Part(Segment.open(Files(place, entry.files, hashes=verify, mmap=mmap), entry.name))
+        segment.check(part.segment, entry.passages, place, classes=classes, small=header.small, exact=header.exact)
+    same = part.entry is not None and part.entry.kept == entry.kept
+    return part if same else replace(part, keep=entry.keep, entry=entry)
 
 
 @contextlib.contextmanager

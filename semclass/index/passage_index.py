@@ -352,7 +352,7 @@ class PassageIndex(Header):
         with locked(folder) as place:
             current, known = manifest_or_none(folder), self.manifest
             same = self.folder is not None and self.folder.resolve() == folder.resolve()
-            if same and current and known and (current.tuned, current.contents) != (known.tuned, known.contents):
+            if same and current and known and (current.tuned, current.segments) != (known.tuned, known.segments):
                 raise ArtifactError(
                     f"the index {folder} was changed after it was loaded; call refresh() before you save it there"
                 )
@@ -375,8 +375,7 @@ class PassageIndex(Header):
             If a file is missing, truncated, changed, or of another protocol, or if files do not fit together.
         """
         folder = Path(folder)
-        opened = open_parts(folder, read_manifest(folder), {}, mmap=mmap, verify=verify)
-        return cls.of(folder, *opened, mmap=mmap)
+        return cls.of(folder, read_manifest(folder), mmap=mmap, verify=verify)
 
     def check_files(self) -> None:
         """Raise a ChangedFileError if an open file of the index was overwritten since it was opened."""
@@ -392,16 +391,18 @@ class PassageIndex(Header):
         if self.folder is None:
             raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
         current = read_manifest(self.folder)
-        whole = {part.segment.name: part for part in self.parts if not part.segment.is_changed}
-        if current == self.manifest and len(whole) == len(self.parts):
-            return self
+        whole = [part for part in self.parts if not part.segment.is_changed]
         damaged = len(whole) < len(self.parts)
-        opened = open_parts(self.folder, current, whole, mmap=self.mmap, verify=damaged)
-        return self.of(self.folder, *opened, mmap=self.mmap)
+        if current == self.manifest and not damaged:
+            return self
+        return self.of(self.folder, current, whole, mmap=self.mmap, verify=damaged)
 
     @classmethod
-    def of(cls, folder: Path, current: Manifest, parts: Sequence[Part], *, mmap: bool) -> PassageIndex:
-        """Return the index of opened segments."""
+    def of(
+        cls, folder: Path, current: Manifest, known: Sequence[Part] = (), *, mmap: bool, verify: bool = False
+    ) -> PassageIndex:
+        """Open the index that a manifest describes, but for segments that are `known`."""
+        current, parts = open_parts(folder, current, known, mmap=mmap, verify=verify)
         fields: dict[str, Any] = {"tuned": current.tuned, "folder": folder, "manifest": current, "mmap": mmap}
         return cls(**current.header.header(), parts=tuple(parts), **fields)
 

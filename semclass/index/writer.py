@@ -38,7 +38,6 @@ from semclass.index.folder import (
     discard,
     locked,
     manifest_or_none,
-    open_parts,
     os_errors,
     read_manifest,
     store,
@@ -408,11 +407,8 @@ class IndexChange:
         self._open(current)
 
     def _open(self, current: Manifest) -> None:
-        known, parts = {part.segment.name: part for part in self._before}, list[Part]()
-        if current.segments:
-            current, parts = open_parts(self.folder, current, known, mmap=True)
-        self.current, self._before = current, tuple(parts)
-        self.index = PassageIndex.of(self.folder, current, parts, mmap=True)
+        self.current, self.index = current, PassageIndex.of(self.folder, current, self._before, mmap=True)
+        self._before = self.index.parts
 
     def delete(self, chosen: Iterable[str] | Mapping[str, Any], *, ignore_missing: bool = False) -> None:
         """Delete passages by their ids or by a filter."""

@@ -238,23 +238,19 @@ class Models:
         `vectors` nothing is encoded but what tells the sentences that ask; the questions can be ranked by words alone.
         """
         if not vectors:
-            focus = query_focus(self.encoder, questions, self.generic)
-            return [unread(text, part.text[:MAX_CHARACTERS]) for text, part in zip(questions, focus, strict=True)]
+            none, focus = np.zeros(0, np.float32), query_focus(self.encoder, questions, self.generic)
+            empty = none, np.zeros(0), none[:, None], none, np.zeros(0, np.int64), none, none[:, None]
+            return [
+                Query(text, *empty, part.text[:MAX_CHARACTERS]) for text, part in zip(questions, focus, strict=True)
+            ]
         classifier = self.questions if classes else None
         queries = read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
         if sparse and self.passage_encoder.sparse is not None:
-            learnt = self.passage_encoder.sparse.encode(ragged([query.terms for query in queries], _NO_TERMS))
+            learnt = self.passage_encoder.sparse.encode(
+                ragged([query.terms for query in queries], np.zeros(0, np.int64))
+            )
             queries = [replace(query, sparse=learnt.row(row)) for row, query in enumerate(queries)]
         return queries
-
-
-_NO_TERMS = np.zeros(0, np.int64)
-
-
-def unread(text: str, query_used: str) -> Query:
-    """Return a question with nothing but its text."""
-    none = np.zeros(0, np.float32)
-    return Query(text, none, np.zeros(0), none[:, None], none, _NO_TERMS, none, none[:, None], query_used)
 
 
 def read_questions(
