@@ -127,12 +127,9 @@ def load_artifact(
     made_for = encoder if encoder is None else found.field("encoder")
     read = manifest.get("inputs", ()) if views is None else views
     if encoder is not None and made_for is not None and not fits(str(made_for), encoder, read):
-        # often the upper parts alone differ
-        parts = zip(str(made_for).split("-"), encoder.split("-"), strict=False)
-        made, given = next((pair for pair in parts if pair[0] != pair[1]), (made_for, encoder))
         raise EncoderMismatchError(
-            f"the model in {folder} was trained for encoder {made}, but is used with {given}: use that encoder, or train "
-            "the model for this one"
+            f"the model in {folder} was trained for encoder {made_for}, but is used with {encoder}: use that encoder, or "
+            "train the model for this one"
         )
     if features is not None and list(found.field("features")) != list(features):
         raise ArtifactError(

@@ -16,20 +16,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+_making = RLock()
+
+
 class Once(cached_property[T]):
-    """A ``cached_property`` for large values, made once whatever threads read it; each object has a lock for each value."""
+    """A ``cached_property`` for large values, made once whatever threads read it, and one value at a time."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         """Make the value if there is none; later reads find it without coming here."""
-        if instance is None:
-            return self
-        values, name = vars(instance), str(self.attrname)
-        guard = f"{name} is being made"
-        with values.setdefault(guard, RLock()):  # one step: threads get the same lock
-            if name not in values:
-                values[name] = self.func(instance)
-        values.pop(guard, None)  # a lock cannot be copied or pickled
-        return values[name]
+        with _making:
+            return super().__get__(instance, owner)
 
 
 def importer(module: str, package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

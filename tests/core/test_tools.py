@@ -43,10 +43,6 @@ class Lazy:
         self.made += 1
         return [self.made]
 
-    @Once
-    def other(self):
-        return "other"
-
 
 STARTED, LET = Event(), Event()
 
