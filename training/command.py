@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
-import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "threads": {"type": int, "default": 1},
     "seed": {"type": int, "default": 0},
 }
-MULTILINGUAL = {"license": "apache-2.0", "language": "multilingual", "pipeline_tag": "text-classification"}
-"""Facts of the card of a head for many languages."""
-
 CARDS = Path(__file__).parent / "cards"
-Sections = Sequence[tuple[str, str]]  # of a model card: headings and texts
 STARTED = time.perf_counter()
 
 
@@ -60,56 +54,21 @@ def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], obj
         sys.exit(2)
 
 
-def filled_card(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Title and sections of a model card: ``cards/NAME.md`` with fields of the manifest in place of their names."""
-    text = (CARDS / f"{name}.md").read_text(encoding="utf-8").format_map(fields)
-    title, *sections = (part.partition("\n") for part in re.split("^##? ", text, flags=re.MULTILINE)[1:])
-    return {"title": title[0], "sections": [(heading, words) for heading, _, words in sections]}
-
-
-def model_card(title: str, facts: Mapping[str, Any], sections: Sections, tags: Sequence[str]) -> str:
-    """Markdown of a model card; `facts` are front matter fields, `sections` pairs of heading and text."""
-    lines = ["---", "library_name: semclass"]
-    for key, value in facts.items():  # front matter is YAML, of which JSON is a part
-        lines.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-    lines += ["tags:", *(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
-    for heading, text in sections:
-        lines += [f"## {heading}", "", text.strip(), ""]
-    return "\n".join(lines)
+def filled_card(name: str, fields: Mapping[str, Any]) -> str:
+    """Markdown of a model card: ``cards/NAME.md`` with values in place of the names of fields."""
+    return (CARDS / f"{name}.md").read_text(encoding="utf-8").format_map(fields)
 
 
 def save_artifact(
-    folder: Path,
-    kind: str,
-    files: Mapping[str, bytes],
-    fields: Mapping[str, Any],
-    *,
-    title: str,
-    sections: Sections,
-    tags: Sequence[str],
-    facts: Mapping[str, Any] | None = None,
+    folder: Path, kind: str, files: Mapping[str, bytes], fields: Mapping[str, Any], card: str, **words: Any
 ) -> None:
-    """Write files with their manifest, `fields`, and a model card, and say where."""
-    shipped = {"license": "apache-2.0", "language": "en"}
-    card = model_card(title, shipped if facts is None else facts, sections, ["semclass", *tags])
-    print(artifacts.save(folder, kind, files, fields, card))
+    """Write files with their manifest, `fields`, and a card, which also has `words`; print the path of the manifest."""
+    print(artifacts.save(folder, kind, files, fields, filled_card(card, {**fields, **words})))
 
 
-def save_head(
-    folder: Path,
-    onnx: bytes,
-    fields: Mapping[str, Any],
-    *,
-    files: Mapping[str, bytes] | None = None,
-    facts: Mapping[str, Any] | None = None,
-    **card: Any,
-) -> None:
-    """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
-    facts = (
-        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"} if facts is None else facts
-    )
-    tags, files = (fields["task"], "onnx"), {"model.onnx": onnx, **(files or {})}
-    save_artifact(folder, "head", files, fields, tags=tags, facts=facts, **card)
+def language_of(arguments: argparse.Namespace) -> str:
+    """Language of a card."""
+    return "multilingual" if arguments.multilingual else "en"
 
 
 def npy_bytes(array: npt.NDArray[Any]) -> bytes:

@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 import bert_graph
 import onnx_graphs
 from answer_groups import Group, squad
-from command import filled_card, make_parser, run, save_artifact
+from command import make_parser, run, save_artifact
 from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
@@ -145,11 +145,7 @@ def export(arguments: argparse.Namespace) -> None:
     print(f"{found}, {fields}", flush=True)
     fields |= {"task": "passage-answers-question", "encoder": encoder.fingerprint, "metrics": found}
     shown = {name: "\n".join(f"- {key}: {value}" for key, value in part.items()) for name, part in found.items()}
-    facts = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-ranking"}
-    card = filled_card("deep", {**fields, "shown": shown})
-    save_artifact(
-        arguments.out, "deep", {"network.onnx": network}, fields, tags=[fields["task"], "onnx"], facts=facts, **card
-    )
+    save_artifact(arguments.out, "deep", {"network.onnx": network}, fields, "deep", shown=shown)
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")
     written = DeepHead.load(arguments.out, encoder)
     check(

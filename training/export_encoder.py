@@ -32,7 +32,7 @@ import tokenizers
 import bert_graph
 import onnx_graphs
 from bert_graph import kept_pieces
-from command import filled_card, make_parser, npy_bytes, run, save_artifact
+from command import language_of, make_parser, npy_bytes, run, save_artifact
 from datasets_io import calibration_texts, multilingual_texts
 from entity_probe import LAYER, entity_probe
 from semclass.core import artifacts
@@ -296,24 +296,15 @@ def export(arguments: argparse.Namespace) -> None:
     if arguments.multilingual:
         centre = np.round(vectors(texts).mean(axis=0), 4)
         files["upper.onnx"] = upper_with(replace(views, centre=centre))
-    before, publisher = (
-        " or ".join(map(repr, prefixes)),
-        "intfloat" if arguments.multilingual else "sentence-transformers",
-    )
+    before = f"Lower-cases. {' or '.join(map(repr, prefixes))} stands before each text."
     words = {
+        "publisher": "intfloat" if arguments.multilingual else "sentence-transformers",
+        "language": language_of(arguments),
         "more": CENTRED if arguments.multilingual else ENGLISH_PROBES,
-        "limits": f"Lower-cases. {before} stands before each text."
-        if prefixes
-        else "English. Strips case and accents.",
+        "limits": before if prefixes else "English. Strips case and accents.",
     }
-    save_artifact(
-        arguments.out, "encoder", files, manifest, tags=["sentence-embeddings", "onnx", "int8"],
-        facts={
-            "license": manifest["license"], "language": "multilingual" if prefixes else "en",
-            "base_model": f"{publisher}/{name}",
-        },
-        **filled_card("encoder" if arguments.tuned else "plain_encoder", {**manifest, **words}),
-    )  # fmt: skip
+    card = "encoder" if arguments.tuned else "plain_encoder"
+    save_artifact(arguments.out, "encoder", files, manifest, card, **words)
     print(manifest["metrics"])
 
 

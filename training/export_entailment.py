@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 import bert_graph
 import onnx_graphs
 from answer_groups import squad
-from command import filled_card, make_parser, npy_bytes, run, save_artifact
+from command import make_parser, npy_bytes, run, save_artifact
 from encoder_network import Recipe
 from pair_head import write_head
 from semclass.core import artifacts
@@ -133,9 +133,7 @@ def export(arguments: argparse.Namespace) -> None:
         "head.onnx": calibrated(head, slope, bias).SerializeToString(deterministic=True),
         "idf.npy": npy_bytes(idf),
     }
-    save_artifact(
-        arguments.out, "entailment", files, fields, tags=[fields["task"]], **filled_card("entailment", fields)
-    )
+    save_artifact(arguments.out, "entailment", files, fields, "entailment")
     written = EntailmentClassifier.load(arguments.out.parent, encoder=encoder, deep=False)
     check(written.predict_proba, questions, sentences, TOLERANCE)
 

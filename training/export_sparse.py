@@ -28,7 +28,7 @@ from onnx import TensorProto, helper
 
 import bert_graph
 from bert_graph import BertConfig, BertWriter
-from command import filled_card, make_parser, npy_bytes, run, save_artifact
+from command import make_parser, npy_bytes, run, save_artifact
 from datasets_io import calibration_texts
 from export_encoder import find_source
 from onnx_graphs import CONTRIB, Ranges, int8_model, open_model, text_feed
@@ -182,7 +182,7 @@ def export(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
     }
     files = {"network.onnx": network, KEPT: npy_bytes(kept_of(encoder.vocabulary))}
-    save_artifact(arguments.out, "sparse", files, fields, tags=["splade"], **filled_card("sparse", fields))
+    save_artifact(arguments.out, "sparse", files, fields, "sparse")
     print(
         metrics,
         f"{len(network) / 1e6:.2f} MB",

@@ -26,7 +26,7 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
 from answer_groups import read_groups
-from command import ENCODER_HELP, filled_card, make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import ENCODER_HELP, language_of, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import training_passages
 from pair_domains import read_languages
 from semclass.core.errors import InputError
@@ -156,9 +156,8 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
     }
     usual_of = "one usual vector for all word pieces" if many else "the usual vector of each word piece"
-    facts = {"license": "apache-2.0", "language": "multilingual" if many else "en"}
-    card = filled_card("codebooks", {**fields, "usual": usual_of})
-    save_artifact(arguments.out, "codebooks", files, fields, tags=["product-quantisation"], facts=facts, **card)
+    words = {"usual": usual_of, "language": language_of(arguments)}
+    save_artifact(arguments.out, "codebooks", files, fields, "codebooks", **words)
     print(metrics)
 
 

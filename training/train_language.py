@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from command import filled_card, make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, squad_train, topic_rows
 from semclass.core.types import Ragged
 from semclass.heads.texts import open_encoder
@@ -128,8 +128,7 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
     }
     files = {"pieces.npy": npy_bytes(table)}
-    card = filled_card("language", fields)
-    save_artifact(arguments.out, FOLDER, files, fields, tags=["language-identification"], **card)
+    save_artifact(arguments.out, FOLDER, files, fields, "language")
 
 
 if __name__ == "__main__":

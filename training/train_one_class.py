@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import labels
-from command import filled_card, make_parser, run, save_head, seconds_so_far
+from command import make_parser, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, read_tsv, squad_train
 from question_data import read_questions, same_but_for_marks
 from semclass.heads.query_focus import GENERIC
@@ -202,7 +202,7 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
         "threshold": threshold,
     }
-    save_head(arguments.out, head_to_onnx(fitted), card, **filled_card(arguments.head, card))
+    save_artifact(arguments.out, "head", {"model.onnx": head_to_onnx(fitted)}, card, arguments.head)
 
 
 if __name__ == "__main__":

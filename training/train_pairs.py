@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answer_groups import read_groups
-from command import MULTILINGUAL, filled_card, make_parser, npy_bytes, run, save_head, seconds_so_far
+from command import language_of, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_domains import Domain, read_domains, read_multilingual
 from pair_fits import (
     Examples,
@@ -227,10 +227,13 @@ def train(arguments: argparse.Namespace) -> None:
         "weights": found,
     }
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in text_figures.items())
-    words = filled_card("pairs", {**fields, "table": table, "languages": "" if arguments.multilingual else "English. "})
-    files = {"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table_of_words)}
-    facts = MULTILINGUAL if arguments.multilingual else None
-    save_head(arguments.out / "entailment", head_to_onnx(network), fields, files=files, facts=facts, **words)
+    words = {
+        "table": table,
+        "languages": "" if arguments.multilingual else "English. ",
+        "language": language_of(arguments),
+    }
+    files = {"model.onnx": head_to_onnx(network), "idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table_of_words)}
+    save_artifact(arguments.out / "entailment", "head", files, fields, "pairs", **words)
 
 
 def main() -> None:

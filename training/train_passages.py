@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_recall_fscore_support, roc_auc_score
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from command import MULTILINGUAL, filled_card, make_parser, run, save_head, seconds_so_far
+from command import language_of, make_parser, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl
 from labels import article_groups, labelled_passages, passage_articles
 from semclass.core.types import COARSE, Encoder, FloatArray
@@ -341,20 +341,16 @@ def train(arguments: argparse.Namespace) -> None:
     head, card = head_of(corpus, dense, dims, metrics, seed)
     card |= {"encoder": encoder.fingerprint}
     columns = ("precision", "recall", "f1", "auc", "calibration_error", "lower_f1", "lower_auc")
-    words = filled_card(
-        "passages",
-        {
-            "kinds": "ABBR (abbreviation), DESC (description), ENTY (entity), HUM (human), LOC (location), NUM (number)",
-            "reads": "and of abbreviations over" if many else "its evidence for entities and answers, and",
-            "languages": "All labels are of English passages; in other languages ABBR is hardly found."
-            if many
-            else "English.",
-            "table": _rows({name: metrics[name] for name in (*COARSE, "macro")}, columns),
-            "sources": _rows(metrics["other_sources"], ("f1", "auc")),
-        },
-    )
-    facts = MULTILINGUAL if many else None
-    save_head(arguments.out, head_to_onnx(head), card, facts=facts, **words)
+    english = "All labels are of English passages; in other languages ABBR is hardly found." if many else "English."
+    words = {
+        "language": language_of(arguments),
+        "kinds": "ABBR (abbreviation), DESC (description), ENTY (entity), HUM (human), LOC (location), NUM (number)",
+        "reads": "and of abbreviations over" if many else "its evidence for entities and answers, and",
+        "languages": english,
+        "table": _rows({name: metrics[name] for name in (*COARSE, "macro")}, columns),
+        "sources": _rows(metrics["other_sources"], ("f1", "auc")),
+    }
+    save_artifact(arguments.out, "head", {"model.onnx": head_to_onnx(head)}, card, "passages", **words)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedGroupKFold
 
 import labels
-from command import MULTILINGUAL, filled_card, make_parser, run, save_head, seconds_so_far
+from command import language_of, make_parser, run, save_artifact, seconds_so_far
 from question_data import (
     Questions,
     evaluate,
@@ -205,9 +205,9 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
     }
     tables = {"table": figure_rows(metrics), "languages": language_table(metrics.get("languages", {}))}
-    facts, network = MULTILINGUAL if many else None, head_to_onnx(head)
-    words_of_card = filled_card("frozen_questions", {**card, **tables})
-    save_head(arguments.out, network, card, files=words_file(words), facts=facts, **words_of_card)
+    network = head_to_onnx(head)
+    files = {"model.onnx": network, **words_file(words)}
+    save_artifact(arguments.out, "head", files, card, "frozen_questions", language=language_of(arguments), **tables)
     for name, figures in metrics.items():
         print(f"{name}: {figures}")
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")

@@ -36,7 +36,7 @@ import numpy.typing as npt
 import bert_graph
 import labels
 from bert_torch import EXTRA
-from command import filled_card, make_parser, run, save_head, seconds_so_far
+from command import make_parser, run, save_artifact, seconds_so_far
 from export_encoder import find_source
 from question_data import Questions, figure_rows, measure, read_questions, same_but_for_marks
 from question_network import Recipe, Setup, Slopes, find_slopes, int8_network, probabilities, softened, tune
@@ -159,8 +159,8 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": metrics,
     }
-    words_of_card = filled_card("questions", {**card, "table": figure_rows(metrics)})
-    save_head(arguments.out, network, card, files=words_file(words), **words_of_card)
+    files = {"model.onnx": network, **words_file(words)}
+    save_artifact(arguments.out, "head", files, card, "questions", table=figure_rows(metrics))
     for name, figures in metrics.items():
         print(f"{name}: {figures}")
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")

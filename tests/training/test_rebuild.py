@@ -55,10 +55,11 @@ CARDS = {
 } | {"plain_encoder": ROOT / "models/encoder", "frozen_questions": MULTILINGUAL / "questions"}
 
 BESIDE = {
-    "codebooks": ["usual"],
-    "encoder": ["more", "limits"],
-    "frozen_questions": ["table", "languages"],
-    "passages": ["kinds", "reads", "languages", "table", "sources"],
+    "codebooks": ["language", "usual"],
+    "encoder": ["language", "publisher", "more", "limits"],
+    "frozen_questions": ["language", "table", "languages"],
+    "passages": ["language", "kinds", "reads", "languages", "table", "sources"],
+    "plain_encoder": ["language", "publisher"],
     "questions": ["table"],
 }
 """Words of a script on a card, beside the fields of the manifest."""
@@ -68,6 +69,8 @@ BESIDE = {
 def test_a_card_is_filled_with_the_fields_of_its_manifest(name):
     manifest = json.loads((CARDS[name] / "manifest.json").read_text(encoding="utf-8"))
     card = filled_card(name, {**manifest, **dict.fromkeys(BESIDE.get(name, ()), "words")})
-    assert len(card["sections"]) >= 4
-    assert card["sections"][0][0].startswith("What it")
-    assert all(text.strip() for _, text in card["sections"])
+    front, *sections = re.split("^## ", card, flags=re.MULTILINE)
+    assert front.startswith("---\nlibrary_name: semclass\nlicense: ")
+    assert len(sections) >= 4
+    assert sections[0].startswith("What it")
+    assert all(text.partition("\n")[2].strip() for text in sections)
