@@ -27,7 +27,6 @@ from semclass.scoring.vectors import (
     from_quarter_bytes,
     nth_at_least,
     product_with,
-    transposed,
     unit,
 )
 
@@ -147,7 +146,7 @@ class Vectors:
         blocks = (
             from_quarter_bytes(values[begin : begin + LAYOUT_BLOCK]) for begin in range(0, len(values), LAYOUT_BLOCK)
         )
-        return [product_with(transposed(block)) for block in blocks]
+        return [product_with(np.ascontiguousarray(block.T)) for block in blocks]
 
 
 def digits_of(vector: FloatArray) -> tuple[npt.NDArray[np.int8], float]:

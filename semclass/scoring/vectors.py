@@ -14,7 +14,6 @@ its word piece. Both tables belong to the encoder, and ship with the models.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -78,14 +77,6 @@ def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
 @cache
 def _gemm() -> onnxruntime.InferenceSession:
     return _session("Gemm", _FLOAT, _input("a", _FLOAT) + _input("b", _FLOAT), numbers={"transB": 1})
-
-
-def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Codes (n, dim) as weights of a product, int8 (dim, n), in memory that goes back to the system with them."""
-    memory = np.frombuffer(mmap.mmap(-1, max(codes.size, 1)), np.int8, codes.size).reshape(codes.shape[::-1])
-    for begin in range(0, len(codes), 256):  # stretches that stay in the cache
-        memory[:, begin : begin + 256] = codes[begin : begin + 256].T
-    return memory
 
 
 def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
