@@ -89,18 +89,12 @@ class Header:
             (is_list and all(map(_is_number, thresholds)) and len(classes) == len(thresholds), "its thresholds"),
             (isinstance(heads, dict) and _are_texts(heads.values()), "its heads"),
         ):
-            _require(right, where, what)
+            segment.require(right, where, f"the description of {what} is invalid")
         sequences = {"classes": tuple(classes), "thresholds": tuple(thresholds)}
         return {name: record[name] for name in HEADER} | sequences
 
 
 HEADER = tuple(Header.__dataclass_fields__)
-
-
-def _require(right: object, where: object, what: str) -> None:
-    """Refuse a manifest in which something is described wrongly."""
-    if not right:
-        raise ArtifactError(f"{where} has an invalid description of {what}; {REMEDY}")
 
 
 @dataclass(frozen=True)
@@ -164,9 +158,11 @@ def _parsed(values: Mapping[str, Any], path: Path) -> Manifest:
     if missing:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
     entries, cutting = values["segments"], values["cutting"]
-    _require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), path, "its segments")
-    _require(len({entry["name"] for entry in entries}) == len(entries), path, "its segments (one name occurs twice)")
-    _require(cutting is None or isinstance(cutting, dict), path, "how documents were cut")
+    right = isinstance(entries, list) and entries and all(map(_is_entry, entries))
+    right = right and len({entry["name"] for entry in entries}) == len(entries)
+    segment.require(right, path, "the description of its segments is invalid")
+    right = cutting is None or isinstance(cutting, dict)
+    segment.require(right, path, "the description of how documents were cut is invalid")
     segments = tuple(Entry(**entry) for entry in entries)
     return Manifest(header, segments, _tuned(values["tuned"], path), cutting)
 

@@ -287,11 +287,6 @@ class Part:
         keep[rows] = False
         return replace(self, keep=keep)
 
-    def lengths(self, name: str) -> IntArray:
-        """Count the rows of each passage in a ragged array."""
-        lengths: IntArray = getattr(self.segment, name).lengths()
-        return lengths if self.keep is None or not len(lengths) else lengths[self.keep]  # a small index has none
-
 
 def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     """Hash ids to 64 bits each, uint64 of shape (n,); the same on every machine."""
@@ -416,7 +411,12 @@ def _ragged_blocks(rows: Ragged, keep: BoolArray | None) -> Iterator[npt.NDArray
 
 
 def _offsets(parts: Sequence[Part], name: str) -> IntArray:
-    return offsets_of(np.concatenate([part.lengths(name) for part in parts]))
+    lengths = [getattr(part.segment, name).lengths() for part in parts]
+    kept = [
+        rows if part.keep is None or not len(rows) else rows[part.keep]  # a small index has none
+        for part, rows in zip(parts, lengths, strict=True)
+    ]
+    return offsets_of(np.concatenate(kept))
 
 
 def _columns(parts: Sequence[Part]) -> Columns:
@@ -436,7 +436,7 @@ def passages_of(parts: Sequence[Part]) -> Iterator[Passage]:
 # checks
 
 
-def require(right: object, where: Path, what: str) -> None:
+def require(right: object, where: object, what: str) -> None:
     """Refuse an index in which something is wrong."""
     if not right:
         raise ArtifactError(f"{where}: {what}; {REMEDY}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from semclass.heads.head import log_odds
 from semclass.index.candidates import AROUND, Candidates, Query, Scoring, sum_of, summed
 from semclass.ranking.features import COLUMN, evidence_of
 from semclass.ranking.models import OTHER, Models, Needs, Weights
-from semclass.ranking.thesis import THESIS
+from semclass.ranking.thesis import THESIS, BySignal
 from semclass.scoring.fusion import fused
 
 COVERAGE = "coverage"
@@ -56,36 +56,6 @@ LEAD_WEIGHT = 2.0
 """
 
 _MIN_PROBABILITY = 1e-6  # how near to 0 and 1 a probability may come for log-odds
-
-
-class Method(Protocol):
-    """A method of ranking. Its attributes are constants."""
-
-    @property
-    def name(self) -> str:
-        """Key in `METHODS`."""
-
-    @property
-    def needs(self) -> Needs:
-        """Parts of the question and of passages that the method reads, and its heads."""
-
-    @property
-    def weights(self) -> tuple[str, ...]:
-        """Names of the weights that the method reads."""
-
-    @property
-    def candidates(self) -> int:
-        """Number of passages that the method re-ranks, unless a search sets another number; 0 if it re-ranks none."""
-
-    @property
-    def is_sum(self) -> bool:
-        """Whether the method ranks by a sum, to which a boost can be added."""
-
-    def scoring(self, weights: Weights) -> Scoring:
-        """Return how passages are scored before re-ranking."""
-
-    def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
-        """Rank n candidates: the same with ``order``, ``score`` and its parts. Ties keep their order."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +164,14 @@ def certainty(lead: float, behind: float, near: float, relevance: float) -> str:
         return "weak"
     return "strong" if lead >= STRONG and behind <= MAX_BEHIND else "likely"
 
+
+Method: TypeAlias = Fusion | ByEvidence | BySignal
+"""A method of ranking, with a `name`, and the names of the `weights` that it reads.
+
+It says what it `needs` of question and passages, its `scoring` of passages before re-ranking, how many `candidates` it
+re-ranks unless a search says so (0: none), how it puts these in `order`, and whether it `is_sum`, so that a boost can be
+added.
+"""
 
 CONVEX = Fusion("convex", Needs(sparse=True))
 
