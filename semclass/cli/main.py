@@ -8,7 +8,6 @@ input that is not allowed, damaged files and missing extras; 130 for an interrup
 from __future__ import annotations
 
 import io
-import logging
 import shutil
 import sys
 import textwrap
@@ -23,7 +22,7 @@ from semclass.cli import options
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate
 from semclass.cli.index import index
-from semclass.cli.options import EchoHandler, echo
+from semclass.cli.options import echo
 from semclass.cli.search import rerank, search
 from semclass.cli.train import train
 from semclass.cli.tune import calibrate, tune
@@ -56,7 +55,6 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     warnings.showwarning = lambda message, *_, **__: echo(f"warning: {message}", err=True)
-    logging.basicConfig(handlers=[EchoHandler()])
     try:
         cli.main(None if arguments is None else list(arguments), prog_name="semclass", standalone_mode=False)
     except SemclassError as error:

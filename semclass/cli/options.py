@@ -6,7 +6,6 @@ Text of documents, names of files and errors never command a terminal.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import shutil
 import sys
@@ -56,14 +55,6 @@ def table(formats: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> Iterator
     for name, *figures in cells:
         right = [figure.rjust(width) for figure, width in zip(figures, others, strict=True)]
         yield "  ".join([name.ljust(first), *right])
-
-
-class EchoHandler(logging.Handler):
-    """Shows what libraries log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a record as a warning."""
-        echo(f"warning: {record.getMessage()}", err=True)
 
 
 class InputPath(click.Path):

@@ -162,7 +162,7 @@ def find_files(path: str | Path) -> SourceFiles:
     Raises an InputError if the source does not exist, or is a device or a named pipe, which may not end.
     """
     path = Path(path)
-    try:
+    with reading(path):
         if not path.exists():
             raise InputError(f"{path} does not exist; name a BEIR folder, a .jsonl file or a folder of documents")
         mode = path.stat().st_mode
@@ -172,8 +172,6 @@ def find_files(path: str | Path) -> SourceFiles:
         if stat.S_ISDIR(mode):
             with open_readers() as readers:
                 return _look_through(path, readers)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if not (stat.S_ISREG(mode) or path.absolute().as_posix().startswith(STREAMS)):
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
         raise InputError(f"{path} is {kind}; name a file or a folder, or pipe JSON lines into `-`")
