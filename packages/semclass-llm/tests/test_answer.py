@@ -35,15 +35,7 @@ def test_a_model_writes_an_answer_and_cites_by_number(retriever):
     assert "(Bridge)" in prompt
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        ("Ada built it.", "unreadable"),
-        ("Ada built it [9].", "unreadable"),
-        ("I'm sorry, but I cannot help with that.", "refused"),
-        (500, "failed"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "why"), [("Ada built it.", "unreadable"), ("Ada built it [9].", "unreadable")])
 def test_an_answer_without_sources_is_none(retriever, reply, why):
     answer = retriever.ask("Who built the bridge?")
     written, bill, _ = writing(reply, answer)

@@ -42,15 +42,7 @@ def test_the_model_lists_the_passages_that_answer():
     assert "[1] The bridge was built of granite.\n[2]" in asked[0]
 
 
-@pytest.mark.parametrize(
-    ("said", "counted"),
-    [
-        (500, "failed"),
-        (FILTERED, "refused"),
-        ("I would rather talk of something else.", "unreadable"),
-        ("", "unreadable"),
-    ],
-)
+@pytest.mark.parametrize(("said", "counted"), [(FILTERED, "refused"), ("", "unreadable")])
 @pytest.mark.parametrize("way", PROMPTED)
 def test_where_nothing_can_be_read_the_order_stays(way, said, counted):
     found, reranker, _ = rerank(lambda prompt, before: said, way)

@@ -58,9 +58,7 @@ def test_what_was_said_before_takes_one_more_call(way):
     ("said", "why"),
     [
         (FILTERED, "refused"),
-        ("I'm sorry, but I can't help with that?", "refused"),
         ("", "unreadable"),
-        ("!?", "unreadable"),
         (500, "failed"),
     ],
 )
