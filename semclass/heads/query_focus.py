@@ -105,13 +105,7 @@ class _Parts:
     asks: list[int]  #: those that ask
     needed: list[int]  #: those, and what they refer to
     context: list[int]  #: what they are about if they name nothing of their own
-
-    @property
-    def question(self) -> str:
-        """Those that ask, `MAX_SENTENCE_WORDS` words from the end at most, but for one."""
-        counts = np.cumsum([len(self.sentences[place].split()) for place in reversed(self.asks)])
-        last = max(int(np.searchsorted(counts, MAX_SENTENCE_WORDS, side="right")), 1)
-        return " ".join(self.sentences[place] for place in self.asks[-last:])
+    question: str  #: those that ask, the last `MAX_SENTENCE_WORDS` words at most
 
 
 def is_question(text: str) -> bool:
@@ -136,11 +130,12 @@ def query_focus(encoder: Encoder, texts: Sequence[str], generic: Head | None = N
     found = []
     for text in texts:
         parts = _parts(text)
-        kept = [] if parts is None else _belonging(encoder, parts, generic)
-        if parts is None or len(kept) == len(parts.sentences):
-            found.append(Focus(text, text if parts is None else parts.question))
-        else:
-            found.append(Focus(" ".join(parts.sentences[place] for place in kept), parts.question))
+        if parts is None:
+            found.append(Focus(text, text))
+            continue
+        kept = _belonging(encoder, parts, generic)
+        whole = len(kept) == len(parts.sentences)
+        found.append(Focus(text if whole else " ".join(parts.sentences[place] for place in kept), parts.question))
     return found
 
 
@@ -174,7 +169,8 @@ def _parts(text: str) -> _Parts | None:
     ends = [bool(_PARAGRAPH.search(text, end, start)) for (_, end), (start, _) in pairwise(spans)]
     if not asking:
         needed.update(_said(sentences, _before(asks[0], ends)))
-    return _Parts(sentences, asks, sorted(needed), _said(sentences, _about(asks[0], ends)))
+    question = " ".join(sentences[place] for place in _last(lengths, asks, MAX_SENTENCE_WORDS))
+    return _Parts(sentences, asks, sorted(needed), _said(sentences, _about(asks[0], ends)), question)
 
 
 def _said(sentences: Sequence[str], places: Iterable[int]) -> list[int]:
@@ -204,17 +200,17 @@ def _refers_back(sentence: str) -> bool:
     return not others or words[0] in _REFERENCES or (others <= _REFERRING_WORDS and not _REFERENCES.isdisjoint(words))
 
 
-def _last(texts: Sequence[str], places: Sequence[int]) -> list[int]:
-    """The last ones of some places whose texts have `LAST` characters at most, at least one."""
-    ends = np.cumsum([len(texts[place]) for place in reversed(places)])
-    return list(places[-max(int(np.searchsorted(ends, LAST, side="right")), 1) :])
+def _last(sizes: Sequence[int], places: Sequence[int], most: int) -> list[int]:
+    """The last ones of some places whose sizes add up to `most` or less, at least one."""
+    ends = np.cumsum([sizes[place] for place in reversed(places)])
+    return list(places[-max(int(np.searchsorted(ends, most, side="right")), 1) :])
 
 
 def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> list[int]:
     """Places of the sentences that are needed or near those, as many as the encoder reads, the needed first."""
-    texts = parts.sentences
-    needed = _last(texts, parts.needed)
-    looked = sorted({*needed, *_last(texts, parts.context), *_last(texts, range(len(texts)))})
+    texts, sizes = parts.sentences, [len(sentence) for sentence in parts.sentences]
+    needed = _last(sizes, parts.needed, LAST)
+    looked = sorted({*needed, *_last(sizes, parts.context, LAST), *_last(sizes, range(len(texts)), LAST)})
     encoding = encoder.encode([texts[place] for place in looked], views=("pooled",))
     vectors, pieces = encoding.rows("pooled"), encoding.terms.lengths().tolist()
     if generic is None:  # questions of function words alone: "Any ideas?"
