@@ -149,18 +149,6 @@ def test_claims_about_classes_are_what_was_measured():
     assert not sure(pubmed["entail-integrated"])
 
 
-def test_claims_about_several_questions_are_what_was_measured():
-    """packages/semclass-llm/docs/answers.md."""
-    for found in json.loads(RESULTS["rewriting"].read_text())["on"].values():
-        joined, keywords = (found["by_rule"][what]["ways"] for what in ("joined", "keywords"))
-        best, summed = "by its best rank", "by the sum of reciprocal ranks"
-        assert joined[best]["gain_ci"][0] > 0 > joined[summed]["gain"]
-        assert joined[best]["after"] > joined[summed]["after"] + 0.1
-        assert keywords[best]["after"] >= keywords[summed]["after"]
-        imagined = found["by_rule"]["imagined"]["ways"]
-        assert imagined["default, right"]["gain_ci"][0] > 0 > imagined["default, wrong"]["gain"]
-
-
 def test_ten_jobs_take_six_lines_each_and_public_names_alone():
     code = [block.text for block in blocks.read(DOCS / "howto" / "jobs.md") if block.language == "python"]
     assert len(code) == 10

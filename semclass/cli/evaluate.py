@@ -36,7 +36,7 @@ FIGURES = ("mrr", "top1", "recall", "ndcg", "cond_mrr", "cond_top1", "error_remo
 
 
 @click.command()
-@click.argument("folder", type=any_path, metavar="BEIR_DIR")
+@click.argument("folder", type=any_path, metavar="DATA")
 @click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
 @click.option("--limit", type=options.positive, help="Maximum number of questions; the first ones are used.")
 @click.option("--index", "place", help="Index of the passages; its tuned weights are used.")
@@ -59,26 +59,29 @@ def evaluate(
     as_json: bool,
     **loading: Any,
 ) -> None:
-    """Measure every ranking method on the data set in BEIR_DIR, and say which is best.
+    """Measure every ranking method on questions with known answers, and say which is best.
 
-    BEIR_DIR is a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels. Other tools, such as ir-measures, read the
-    rankings that --runs writes.
+    DATA is a folder in BEIR format (corpus.jsonl, queries.jsonl and qrels), or a file of judgements as `tune` reads it. Other
+    tools, such as ir-measures, read the rankings that --runs writes.
     """
     from semclass.evaluation import evaluate
-    from semclass.evaluation.dataset import SUFFIX, load_dataset, write_run
+    from semclass.evaluation.dataset import SUFFIX, judged_dataset, load_dataset, write_run
     from semclass.evaluation.measure import BASELINE, compare, measure
 
     if sweep and (place or runs or quick):
         raise InputError("--sweep compares plain vectors; remove --index, --runs and --quick")
     if not (sweep or place):
         raise InputError(f"give --index INDEX; build one with `semclass index build {folder} --out INDEX`")
-    dataset = load_dataset(folder, split=split, limit=limit, corpus=sweep)
+    if folder.is_file() and (sweep or runs or limit or split != "test"):
+        raise InputError(f"{folder} is a file; --split, --limit, --runs and --sweep need a folder in BEIR format")
+    dataset = None if folder.is_file() else load_dataset(folder, split=split, limit=limit, corpus=sweep)
     loaded = options.load_models(**loading)
     if sweep:
         _sweep(dataset, folder, loaded, as_json=as_json)
         return
     retriever = options.open_retriever(str(place), loaded)
     passages = retriever.local_index
+    dataset = judged_dataset(folder, passages) if dataset is None else dataset
     judged = sorted({passage for relevant in dataset.relevance.values() for passage in relevant})
     if (passages.find(judged) < 0).all():
         raise InputError(

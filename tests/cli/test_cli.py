@@ -223,6 +223,15 @@ def test_evaluate_measures_every_method(run, beir, index, tmp_path):
     assert {*record} == {"hybrid", "convex", "default"}
 
 
+def test_evaluate_reads_judgements(run, index, tmp_path):
+    judged = tmp_path / "judged.jsonl"
+    rows = [{"question": question, "passage": passage, "right": True} for question, passage in QUESTIONS.items()]
+    judged.write_text("\n".join(map(json.dumps, rows)))
+    (record,) = json_lines(run("evaluate", judged, "--index", index, "--quick", "--json")[1])
+    assert record["default"]["top1"] >= record["hybrid"]["top1"]
+    assert run("evaluate", judged, "--sweep")[0] == 2
+
+
 def test_the_best_method_becomes_that_of_the_index(run, beir, copy):
     out = run("evaluate", beir, "--index", copy)[1]
     assert [line.split()[0] for line in out.splitlines() if line[:6] in ("defaul", "convex")] == [
