@@ -61,8 +61,8 @@ def evaluate(
 ) -> None:
     """Measure every ranking method on questions with known answers, and say which is best.
 
-    DATA is a folder in BEIR format (corpus.jsonl, queries.jsonl and qrels), or a file of judgements as `tune` reads it. Other
-    tools, such as ir-measures, read the rankings that --runs writes.
+    DATA is a folder in BEIR format (corpus.jsonl, queries.jsonl and qrels), or a file of judgements as `tune` reads it.
+    Other tools, such as ir-measures, read the rankings that --runs writes.
     """
     from semclass.evaluation import evaluate
     from semclass.evaluation.dataset import SUFFIX, judged_dataset, load_dataset, write_run
