@@ -45,11 +45,11 @@ from semclass.documents.decoding import mark_divided as mark_divided
 from semclass.documents.decoding import read_text as read_text
 from semclass.documents.decoding import reading as reading
 from semclass.documents.decoding import words_of as words_of
-from semclass.documents.json_lines import read_json_lines as read_json_lines
 from semclass.documents.labelled import read_labelled as read_labelled
 from semclass.documents.labelled import read_texts as read_texts
 from semclass.documents.records import check_cells as check_cells
 from semclass.documents.records import paragraph as paragraph
+from semclass.documents.records import read_json_lines as read_json_lines
 from semclass.documents.records import table as table
 from semclass.documents.sentences import unwrapped_spans as unwrapped_spans
 from semclass.documents.sheets import read_sheet as read_sheet

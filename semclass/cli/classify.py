@@ -86,7 +86,7 @@ def _read_texts(texts: Sequence[str], file: Path | None, text_column: str | None
 
 
 def _read_pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
-    from semclass.documents.json_lines import read_json_lines, text_of
+    from semclass.documents.records import read_json_lines, text_of
 
     if file is None:
         pairs = [(texts[0], sentence) for sentence in texts[1:]]

@@ -1,4 +1,4 @@
-"""The command that measures rankings."""
+"""The commands that measure rankings, and fit an index to questions with known answers: its weights, its threshold."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import any_path, progress, show, table
+from semclass.cli.options import any_path, progress, show, show_weights, table
 from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS, method_for
 
 if TYPE_CHECKING:
+    from semclass.evaluation.calibrate import Calibration, Share
     from semclass.evaluation.measure import Verdict
+    from semclass.evaluation.tune import Tuning
 
 QUICK = ("hybrid", "convex", "default")
 """Methods of ``evaluate --quick``, besides that of the index."""
@@ -145,3 +147,146 @@ def _sweep(dataset: Any, folder: Path, models: semclass.Models, *, as_json: bool
         *table({"similarity": "", **dict.fromkeys([*SWEEP_MEASURES, "p"], ".4f")}, rows),
     ]
     show(results, "\n".join(lines), as_json=as_json)
+
+
+# -- tuning -------------------------------------------------------------------------------------------------------------
+
+_options = options.together(
+    click.option(
+        "--judgements",
+        type=any_path,
+        help="File of judged hits: JSON lines with `question`, `passage` (its id) and `right` (true or false).",
+    ),
+    click.option("--dry-run", is_flag=True, help="Print the report, but store nothing."),
+    click.option("--reset", is_flag=True, help="Remove what this command stored in the index, and exit."),
+    options.json_output,
+    options.models,
+    options.encoder,
+    options.threads,
+)
+
+
+@click.command()
+@click.argument("folder", type=any_path, metavar="INDEX")
+@click.option("--method", type=click.Choice(list(METHODS)), help="Make this the default method of INDEX, and exit.")
+@_options
+def tune(
+    folder: Path,
+    *,
+    judgements: Path | None,
+    method: str | None,
+    dry_run: bool,
+    reset: bool,
+    as_json: bool,
+    **loading: Any,
+) -> None:
+    """Tune the search weights on questions with known answers, and store them in INDEX.
+
+    The weights are those of the method of INDEX: alpha, the share of the vectors, from 0 to 1, and the weight of the
+    evidence from 0 to 8. Cross-validation compares the best value with the default. A tuned weight is stored only if its
+    gain exceeds one standard error, or 1.645 standard errors with fewer than 100 questions. `search` and `evaluate --index`
+    then use the stored weights unless you give --weight.
+
+    With --method, nothing is tuned: searches that name no method use this one. `evaluate` says which method is best.
+    """
+    from semclass.evaluation import tune
+    from semclass.evaluation.dataset import judged_dataset
+    from semclass.index.folder import store
+
+    if [judgements is not None, method is not None, reset].count(True) != 1:
+        raise InputError("give exactly one of --judgements FILE, --method NAME and --reset")
+    if method is not None:
+        store(folder, method=method)
+        show({"index": str(folder), "method": method}, f"{folder} uses the method {method}", as_json=as_json)
+        return
+    if judgements is None:
+        store(folder, weights=None, found_on=None, searches=None, method=None)
+        show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
+        return
+    retriever = options.open_retriever(str(folder), options.load_models(**loading))
+    dataset = judged_dataset(judgements, retriever.local_index)
+    weights = tune.tunable(method_for(retriever.models, retriever.method).name)
+    rankings = sum(len(tune.GRIDS[name]) + 1 for name in weights) * len(dataset.questions)
+    with progress("searching", rankings, "rankings") as step:
+        result = tune.tune(retriever, dataset, progress=step)
+    record = result.as_record({"judgements": judgements.name})
+    if not dry_run:
+        store(folder, **(record if result.weights else dict.fromkeys(record)))
+    stored = f"stored in {folder}: {show_weights(result.weights)}"
+    lines = [*_tuning(result), stored if result.weights and not dry_run else "nothing was stored"]
+    show({"index": str(folder), "stored": not dry_run, **record}, "\n".join(lines), as_json=as_json)
+
+
+@click.command()
+@click.argument("folder", type=any_path, metavar="INDEX")
+@_options
+def calibrate(
+    folder: Path, *, judgements: Path | None, dry_run: bool, reset: bool, as_json: bool, **loading: Any
+) -> None:
+    """Choose the threshold of `answerable` on questions with known answers, and store it in INDEX.
+
+    Below the threshold, a question is more often unanswered than answered, and `search` says that probably no passage
+    answers it. Judge the first hits of your own questions: questions without an answer in INDEX are needed, too.
+    """
+    from semclass.evaluation.calibrate import calibrate, judged_questions
+    from semclass.evaluation.dataset import followed, read_judgements
+    from semclass.index.folder import store
+
+    if (judgements is None) != reset:
+        raise InputError("give either --judgements FILE or --reset")
+    if judgements is None:
+        store(folder, answerable=None)
+        show({"index": str(folder), "from": None}, f"{folder} has no threshold", as_json=as_json)
+        return
+    read = read_judgements(judgements)
+    retriever = options.open_retriever(str(folder), options.load_models(**loading))
+    judged = followed(read, retriever.local_index)
+    with progress("searching", len(judged), "questions") as step:
+        pairs = list(judged_questions(retriever, judged, progress=step))
+    result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
+    record = result.as_record({"judgements": judgements.name})
+    stored = result.threshold is not None and not dry_run
+    if stored:
+        store(folder, answerable=record)
+    lines = _calibration(result)
+    where = f"stored in {folder}" if stored else "nothing was stored"
+    show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)
+
+
+def _tuning(result: Tuning) -> Iterator[str]:
+    yield f"{counted(result.questions, 'question')}, MRR@10; cv: cross-validated, each fold ranked with the best weight of"
+    yield "the other folds; best*: chosen and measured on the same questions, so too optimistic\n"
+    columns = {"weight": "", "default": "g", "best": "g", **dict.fromkeys(["without", "with default", "cv"], ".4f")}
+    columns |= {"gain": "+.4f", "+-": ".4f", "best*": ".4f", "": ""}
+    rows = []
+    for s in result.searches:
+        mrr = (s.mrr[0], s.mrr_default, s.mrr_cross_validated)
+        verdict = f"better: {s.weight:g}" if s.helps else "default kept"
+        rows.append([s.name, s.default, s.best, *mrr, s.gain, s.standard_error, s.mrr_searched, verdict])
+    yield from table(columns, rows)
+    if not result.weights:
+        margin = result.searches[0].margin
+        yield f"no weight beats its default by {margin:g} standard errors; the default weights stay"
+
+
+def _calibration(result: Calibration) -> Iterator[str]:
+    from semclass.evaluation.calibrate import MIN_QUESTIONS
+
+    yield f"{counted(result.questions, 'question')}, {result.answered} of them answered"
+    if result.threshold is None:
+        missing = {"answered": result.answered, "unanswered": result.questions - result.answered}
+        if rare := [f"{count} of {MIN_QUESTIONS} {kind}" for kind, count in missing.items() if count < MIN_QUESTIONS]:
+            yield f"a threshold needs {MIN_QUESTIONS} answered and {MIN_QUESTIONS} unanswered questions; here are"
+            yield f"{' and '.join(rare)} ones. An unanswered question is one whose first hit is judged wrong"
+            return
+        yield f"no clear separation: in {result.separation:.0%} of pairs, the answered question has the larger value;"
+        yield "judge the first hits of more questions, right and wrong ones"
+        return
+    yield f"threshold of answerable: {result.threshold:.2f}"
+    yield f"questions from the threshold on that are answered: {_share(result.precision)}"
+    yield f"answered questions that are from the threshold on: {_share(result.recall)}"
+    yield f"questions below the threshold: {_share(result.withheld)}"
+
+
+def _share(share: Share) -> str:
+    return f"{share.value:.0%} (95 % interval {share.low:.0%} to {share.high:.0%})"

@@ -20,12 +20,11 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.classify import classify
-from semclass.cli.evaluate import evaluate
+from semclass.cli.evaluate import calibrate, evaluate, tune
 from semclass.cli.index import index
 from semclass.cli.options import echo
 from semclass.cli.search import rerank, search
 from semclass.cli.train import train
-from semclass.cli.tune import calibrate, tune
 from semclass.core import plugins
 from semclass.core.errors import ArtifactError, SemclassError
 

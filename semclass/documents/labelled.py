@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
 from semclass.documents.decoding import read_text
-from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
+from semclass.documents.records import TEXT, parse_json_lines, text_of
 from semclass.documents.sheets import separator_of
 
 TEXT_NAMES = (

@@ -11,7 +11,7 @@ from semclass.core import plugins
 from semclass.core.errors import InputError, SemclassError, SkippedWarning, warn
 from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, DEFAULT_CHUNKING, Chunking, Document, Record, cut, cut_record, joined
-from semclass.documents.json_lines import iter_records
+from semclass.documents.records import iter_records
 from semclass.documents.sources import ENDINGS, Reader, Skipped, SourceFiles, find_files, listed, open_readers, shown
 
 

@@ -16,8 +16,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.documents.chunking import Chunking, Document, cut_document
 from semclass.documents.decoding import mark_divided, read_text, reading, without_directives
-from semclass.documents.json_lines import begins_with_text
-from semclass.documents.records import read_json, read_jsonl
+from semclass.documents.records import begins_with_text, read_json, read_jsonl
 from semclass.documents.sheets import read_csv
 
 MARKDOWN = (".md", ".markdown")

@@ -13,7 +13,7 @@ import numpy as np
 from semclass.core.artifacts import write_atomic
 from semclass.core.errors import InputError
 from semclass.documents.decoding import read_lines
-from semclass.documents.json_lines import read_json_lines
+from semclass.documents.records import read_json_lines
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import READ_PASSAGES
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from semclass import Explanation, Hit, HybridRetriever
-from semclass.cli import hits
+from semclass.cli import search as hits
 from semclass.cli.main import cli
 from semclass.core.types import WordMatch
 from semclass.index.folder import store
