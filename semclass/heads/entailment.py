@@ -1,14 +1,10 @@
 """Predicts whether a sentence answers a question.
 
-One head reads the token vectors of both texts, each encoded by itself. A second head, if the models have it, changes the
-probability, too. It reads both texts together: every word piece of a question sees those of the text, and vice
-versa, as in a cross-encoder, but only above the layers that both texts share with the encoder (as in DeFormer, Cao et al.
-2020, and PreTTR, MacAvaney et al. 2020). As a last step of a ranking it brought nothing: ``docs/decisions/signals.md``.
-
-The encoder returns a unit vector for each word piece. For a question it also returns a weight for each piece, and
-vectors near the token vectors of an answer. The first head compares one question with one sentence. It reads the best
-cosines of their pieces, a soft alignment of each text with the other (Parikh et al. 2016, a decomposable attention
-model), and how well each piece of the sentence fits the question.
+One head reads the token vectors of both texts, each encoded by itself: the best cosines of their pieces, a soft alignment
+of each text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence
+fits the question. The deep head, if the models have it, reads both texts together, as a cross-encoder, but only above the
+layers that both share with the encoder (as in DeFormer, Cao et al. 2020, and PreTTR, MacAvaney et al. 2020). As a last
+step of a ranking it brought nothing: ``docs/decisions/signals.md``.
 """
 
 from __future__ import annotations

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from semclass.core.checks import check_texts
-from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
+from semclass.core.types import ClassName, DoubleArray, Encoder, Label
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.encoders.sentences import encode_passages
@@ -64,13 +65,5 @@ class PassageClassifier:
 
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
         """Return class probabilities, float64 of shape (n, n_classes), each in [0, 1]."""
-        texts = check_texts(passages, "passages")
-        return classify_in_chunks(self.encoder, texts, self.encoder_views, self.probabilities, read=encode_passages)
-
-    def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
-        """Return class probabilities of passages that are already encoded with the views `encoder_views`.
-
-        The views of a passage combine the views of its sentences, see
-        :meth:`semclass.encoders.sentences.Sentences.view`.
-        """
-        return run_head(self.head, passages, encoding)
+        texts, job = check_texts(passages, "passages"), partial(run_head, self.head)
+        return classify_in_chunks(self.encoder, texts, self.encoder_views, job, read=encode_passages)

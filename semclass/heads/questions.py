@@ -18,8 +18,6 @@ from semclass.heads.head import Head, encoder_views, run_head
 from semclass.heads.query_focus import questions_of
 from semclass.heads.spelling import WORD_LIST, Speller, with_mark
 
-LEVELS = ("coarse", "fine")
-
 
 @dataclass(frozen=True)
 class QuestionClassifier:
@@ -114,7 +112,7 @@ class QuestionClassifier:
 
         Columns have the order of `classes`, or of `fine_classes` if the level is ``"fine"``.
         """
-        check_choice(level, LEVELS, "level")
+        check_choice(level, ("coarse", "fine"), "level")
         texts = check_texts(questions, "questions")
         fine = self._classify(questions_of(texts))
         return fine if level == "fine" else self.coarse(fine)

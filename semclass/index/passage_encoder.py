@@ -26,6 +26,7 @@ from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
 from semclass.encoders.sentences import MAX_CHARACTERS, Sentences
 from semclass.encoders.words import LANGUAGES, language_of, terms_of
+from semclass.heads.head import run_head
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.sparse import SparseHead, no_sparse, pack
 from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
@@ -159,7 +160,7 @@ class PassageEncoder:
         probabilities = np.zeros((len(items), 0))
         if classes:
             of_passages: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
-            probabilities = self.classifier.probabilities(wholes, Encoding(joined, **of_passages))
+            probabilities = run_head(self.classifier.head, wholes, Encoding(joined, **of_passages))
 
         def of_sentences(name: str) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if name in views else no_rows(len(items))
