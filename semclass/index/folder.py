@@ -286,8 +286,7 @@ def _open(folder: Path, header: Header, entry: Entry, opened: Mapping[str, Part]
 def locked(folder: Path) -> Iterator[Path]:
     """Hold the right to change an index; the system takes it back when the process ends, however it ends.
 
-    Before, what killed changes left behind is removed. Yields the name of a folder for files being written, which is
-    removed afterwards.
+    Yields the name of a folder for files being written, which is removed afterwards.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -312,7 +311,6 @@ def locked(folder: Path) -> Iterator[Path]:
                 "locks, e.g. a local disk, and copy it from there"
             ) from error
         try:
-            _clean(folder)
             yield place
         finally:
             # a child that was forked meanwhile shares the lock, and does not give it back; on Windows closing does
@@ -345,9 +343,11 @@ def commit(folder: Path, place: Path, new: Manifest, segments: Sequence[Entry | 
         new = replace(new, segments=tuple(entries))
         artifacts.write_atomic(folder / artifacts.MANIFEST, new.as_json())
     except BaseException:
-        _clean(folder, before)
+        # somebody may still want to repair an index with a damaged manifest
+        if before is not None or not (folder / artifacts.MANIFEST).exists():
+            clean(folder, before, manifest_or_none(folder))
         raise
-    _clean(folder)
+    clean(folder, new)
     return new
 
 
@@ -365,15 +365,9 @@ def _install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
     return Entry(name, sum(map(len, parts)), files)
 
 
-def _clean(folder: Path, other: Manifest | None = None) -> None:
-    """Remove what changes left behind, also those that were killed, but nothing that another manifest names.
-
-    Of an index with a damaged manifest nothing is removed: somebody may still want to repair it.
-    """
-    current = manifest_or_none(folder)
-    if current is None and (folder / artifacts.MANIFEST).exists():
-        return
-    named = {entry.name for manifest in (current, other) if manifest is not None for entry in manifest.segments}
+def clean(folder: Path, *manifests: Manifest | None) -> None:
+    """Remove what changes left behind, also those that were killed, and no manifest names; the lock must be held."""
+    named = {entry.name for manifest in manifests if manifest is not None for entry in manifest.segments}
     with contextlib.suppress(OSError):
         # similar names belong to others
         for path in [path for path in folder.iterdir() if path.name not in named and OURS.fullmatch(path.name)]:

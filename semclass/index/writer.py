@@ -34,6 +34,7 @@ from semclass.index.folder import (
     Header,
     Manifest,
     check_target,
+    clean,
     commit,
     discard,
     locked,
@@ -383,6 +384,7 @@ def open_change(
         read_manifest(folder)  # before a lock is left in a folder that holds no index
     with locked(folder) as place:
         current = read_manifest(folder) if start is None else manifest_or_none(folder) or start
+        clean(folder, current)
         load = passage_encoder if callable(passage_encoder) else lambda: passage_encoder or PassageEncoder.load()
         yield IndexChange(folder, place, current, load, progress or (lambda _: None), workers)
 
