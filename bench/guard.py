@@ -40,7 +40,6 @@ from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import DEPTH, per_question
 from semclass.heads.head import Head
 from semclass.heads.texts import open_encoder
-from semclass.ranking.methods import METHODS
 from semclass.ranking.models import MIN_ENGLISH, LanguageTest
 from semclass.scoring.vectors import unit
 
@@ -182,12 +181,8 @@ def entailment(models: Path) -> Scores:
     }
 
 
-RANKING = {
-    "encoder": "hybrid",
-    "sparse": "convex",
-    "pairs/entailment": "default",
-}
-"""The method of :data:`semclass.ranking.methods.METHODS` that shows most of what a model does."""
+RANKING = {"encoder": "hybrid", "sparse": "convex", "pairs/entailment": "default"}
+"""The method that shows most of what a model does."""
 
 
 def ranking(models: Path) -> Scores:
@@ -195,23 +190,13 @@ def ranking(models: Path) -> Scores:
     loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
     retriever = HybridRetriever.from_passages(items, models=loaded)
-    names = [str(place) for place in range(len(texts().asked))]
-    dataset = Dataset(
-        HERE,
-        dict(zip(names, (question for _, question in texts().asked), strict=True)),
-        {name: {answer: 1} for name, (answer, _) in zip(names, texts().asked, strict=True)},
-    )
-    queries = retriever.models.encode(list(dataset.questions.values()))
+    asked = {str(place): question for place, (_, question) in enumerate(texts().asked)}
+    relevance = {str(place): {answer: 1} for place, (answer, _) in enumerate(texts().asked)}
+    dataset = Dataset(HERE, asked, relevance)
     scores: Scores = {}
     for model, method in RANKING.items():
-        how = METHODS[method]
-        if not how.candidates:
-            found = [retriever.candidates(query, DEPTH, how) for query in queries]  # for those that re-rank, too
-        orders = [
-            how.order(loaded, query, row, loaded.weights).order for query, row in zip(queries, found, strict=True)
-        ]
-        ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
-        values = per_question(dataset, ranking, ["RR@10"])["RR@10"]
+        results = retriever.search_many([*asked.values()], DEPTH, method=method)
+        values = per_question(dataset, [[hit.id for hit in result] for result in results], ["RR@10"])["RR@10"]
         scores[model] = {f"MRR@10, {method}": float(values.mean())}
     return {**scores, "codebooks": _kept_vectors(loaded)}
 
@@ -247,13 +232,9 @@ def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
     return found
 
 
-def read_record(path: Path = RECORD) -> dict[str, Any]:
-    return artifacts.read_json(path)
-
-
 def complaints(models: Path, suites: Sequence[str] = tuple(SUITES)) -> list[str]:
     """Lost points, models that are not those that were recorded, and other texts; empty if all is well."""
-    return wrong(measure(models, suites), models, read_record())
+    return wrong(measure(models, suites), models, artifacts.read_json(RECORD))
 
 
 def wrong(scores: Scores, models: Path, record: Mapping[str, Any]) -> list[str]:
@@ -300,7 +281,7 @@ def new_record(models: Path, scores: Scores, old: Mapping[str, Any]) -> dict[str
 @click.command(help=__doc__)
 @click.option("--record", is_flag=True, help="Write the scores into bench/guard.json.")
 def main(record: bool) -> None:
-    root, old = artifacts.default_models(), read_record()
+    root, old = artifacts.default_models(), artifacts.read_json(RECORD)
     try:
         scores = measure(root)
         if record:

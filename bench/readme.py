@@ -13,7 +13,6 @@ README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
 
 NONE = "-"  # stands where there is no figure
-NOT_RECORDED = "not recorded"  # what training a shipped head took, where its manifest does not say
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -59,12 +58,6 @@ def named(row: Mapping[str, Any]) -> str:
     return f"{row['name']}{' (recorded)' if row.get('recorded') else date}"
 
 
-def trained(row: Mapping[str, Any]) -> str:
-    if row.get("train_s") is None and row.get("kind") == "semclass":
-        return NOT_RECORDED
-    return cell(row, "train_s", ",.0f")
-
-
 COSTS = {
     "p50, ms": "p50_ms", "p95, ms": "p95_ms", "a second": "per_second", "memory, MB": "peak_mb", "disk, MB": "disk_mb",
     "USD a million": "usd_per_million", "threads": "threads", "to load, s": "load_s", "to train, s": "train_s",
@@ -93,7 +86,7 @@ def systems_table(systems: Sequence[Mapping[str, Any]], quality: Sequence[str] =
 
 def _cost(row: Mapping[str, Any], key: str) -> str:
     assumed = " (assumed)" if key == "p50_ms" and row.get("recorded") else ""
-    return trained(row) if key == "train_s" else number(row.get(key)) + assumed
+    return number(row.get(key)) + assumed
 
 
 def block(name: str, text: str) -> str:

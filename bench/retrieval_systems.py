@@ -53,13 +53,10 @@ Job = Callable[[str], list[str]]
 """From a question to the ids of ten passages, best first."""
 
 
-def method(retriever: HybridRetriever, name: str) -> Job:
-    """A system of `METHODS_OF`."""
-    return lambda text: [hit.id for hit in retriever.search(text, DEPTH, **METHODS_OF[name])]
-
-
-def library(folder: Path, name: str) -> Job:
-    """BM25 of another library over a folder's passages; a MissingExtraError without it."""
+def job(folder: Path, retriever: Any, name: str) -> Job:
+    """A method of the library, or BM25 of another library over a folder's passages; a MissingExtraError without it."""
+    if name in METHODS_OF:
+        return lambda text: [hit.id for hit in retriever.search(text, DEPTH, **METHODS_OF[name])]
     passages = list(read_passages(folder / "corpus.jsonl"))
     ids, search = [passage.id for passage in passages], LIBRARIES[name]([searchable(passage) for passage in passages])
     return lambda text: [ids[row] for row in search(text, DEPTH)]
@@ -76,15 +73,14 @@ def quality(folder: str, cache: str, questions: int) -> dict[str, Any]:
         name: [[hit.id for hit in found] for found in retriever.search_many(texts, DEPTH, **options)]
         for name, options in METHODS_OF.items()
     }
-    kept |= {name: [*map(library(Path(folder), name), texts)] for name in LIBRARIES}
+    kept |= {name: [*map(job(Path(folder), retriever, name), texts)] for name in LIBRARIES}
     return {"passages": len(retriever.index), **measured(dataset, kept)}
 
 
 def timed(folder: str, cache: str, questions: int) -> dict[str, Any]:
     """Let the systems take turns at questions drawn by chance; gives times, and the quality of what they found."""
     dataset, retriever = drawn(load_dataset(folder), questions), open_retriever(folder, cache)
-    jobs = {name: method(retriever, name) for name in METHODS_OF}
-    jobs |= {name: library(Path(folder), name) for name in LIBRARIES}
+    jobs = {name: job(Path(folder), retriever, name) for name in SYSTEMS}
     found: dict[str, dict[str, list[str]]] = {name: {} for name in jobs}
     texts = list(dataset.questions.values())
     seconds = measures.by_turns(
@@ -97,9 +93,9 @@ def timed(folder: str, cache: str, questions: int) -> dict[str, Any]:
 
 def alone(folder: str, cache: str, system: str) -> dict[str, Any]:
     """Answer some questions by one system alone: the step says the memory that its process takes."""
-    job = library(Path(folder), system) if system in LIBRARIES else method(open_retriever(folder, cache), system)
+    retriever = open_retriever(folder, cache) if system in METHODS_OF else None
     asked = list(load_dataset(folder, limit=ALONE).questions.values())
-    return {"questions": len([*map(job, asked)])}
+    return {"questions": len([*map(job(Path(folder), retriever, system), asked)])}
 
 
 def drawn(dataset: Dataset, n: int) -> Dataset:

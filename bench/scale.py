@@ -102,13 +102,8 @@ def table(found: Mapping[str, Any]) -> str:
     rows = []
     for row in sorted(found["scale"]["rows"].values(), key=lambda row: row["passages"]):
         times = (f"{row[name][f'{part}_ms']:.3g}" for name in METHODS for part in ("p50", "p95"))
-        rest = (
-            f"{row['per_second_beside_reading']:,.0f}",
-            f"{row['open_s']:.2g}",
-            f"{row['peak_mb']:,.0f}",
-            f"{row['bytes']:,.0f}",
-        )
-        rows.append((f"{row['passages']:,}", *times, *rest))
+        rest = (f"{row['per_second_beside_reading']:,.0f}", f"{row['open_s']:.2g}", f"{row['peak_mb']:,.0f}")
+        rows.append((f"{row['passages']:,}", *times, *rest, f"{row['bytes']:,.0f}"))
     columns = (f"{name}, {part}" for name in METHODS for part in ("ms", "95 %"))
     head = ("passages", *columns, "built a second beside reading", "to open, s", "memory, MB", "bytes a passage")
     each = f"{found['scale']['read']['per_second']:.0f}"

@@ -18,7 +18,7 @@ def folder(tmp_path_factory, corpus):
 @pytest.mark.parametrize("name", retrieval_systems.LIBRARIES)
 def test_another_library_finds_words_of_the_question(folder, corpus, name):
     pytest.importorskip({"BM25, bm25s": "bm25s", "BM25, rank-bm25": "rank_bm25"}[name])
-    search = retrieval_systems.library(folder, name)
+    search = retrieval_systems.job(folder, None, name)
     texts = {item.id: item.text.lower() for item in corpus}
     for word in ("granite", "harbour", "engineer"):
         found = search(word)

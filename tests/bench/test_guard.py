@@ -24,7 +24,7 @@ def test_heads_of_texts_hold_their_records() -> None:
 
 def test_every_shipped_model_is_the_recorded_one() -> None:
     folders = {str(path.parent.relative_to(MODELS)) for path in MODELS.rglob(artifacts.MANIFEST)}
-    recorded = {name: entry["manifest"] for name, entry in guard.read_record()["models"].items()}
+    recorded = {name: entry["manifest"] for name, entry in artifacts.read_json(guard.RECORD)["models"].items()}
     assert {name: artifacts.sha256_of(MODELS / name / artifacts.MANIFEST) for name in folders} == recorded
 
 
@@ -69,7 +69,7 @@ def with_noise(network: bytes, scale: float) -> bytes:
 def test_a_damaged_head_is_found(models: Path, name: str, network: str, score: str) -> None:
     rewrite(models / name, network, with_noise((models / name / network).read_bytes(), 1.0))
     *lost, changed = guard.complaints(models, [name])
-    recorded = guard.read_record()["models"][name]["scores"][score]
+    recorded = artifacts.read_json(guard.RECORD)["models"][name]["scores"][score]
     (told,) = (complaint for complaint in lost if f": {score} on" in complaint)
     assert told.startswith(
         f"models/{name}: {score} on the fixed set of bench/guard.json was {recorded:.4f} when it was"
