@@ -67,16 +67,6 @@ def feed_forward(
     return norm(parameters, states + added, f"{prefix}.output.LayerNorm", epsilon)
 
 
-def dropped(values: Any, chance: float, rng: np.random.Generator) -> Any:
-    """Dropout; on a processor 16 random bits a value are enough, and many times faster to draw than torch's."""
-    torch = import_extra("torch", EXTRA)
-    if values.is_cuda:
-        return torch.nn.functional.dropout(values, chance)
-    drawn = rng.integers(0, 2**64, -(-values.numel() // 4), dtype=np.uint64).view(np.uint16)
-    kept = torch.from_numpy(drawn[: values.numel()].reshape(values.shape) >= int(chance * 65536))
-    return values * (kept / (1 - chance)).to(values.dtype)
-
-
 def alike(lengths: IntArray, device: str) -> list[IntArray]:
     """Rows of texts of like length that are read at a time, by length."""
     order = np.argsort(lengths, kind="stable")
@@ -128,10 +118,6 @@ def answers_loss(logits: Any, right: Any, owner: Any, overlap: Any, hardness: fl
     return listwise + (pointwise * share).sum()
 
 
-def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
-    return {name: value.detach().cpu().numpy().copy() for name, value in parameters.items()}
-
-
 def two_rates(parameters: Mapping[str, Any], inner: float, outer: float) -> list[dict[str, Any]]:
     """Groups for the optimiser: layers of the encoder with one peak rate, all else with another."""
     groups: dict[float, list[Any]] = {inner: [], outer: []}
@@ -141,36 +127,36 @@ def two_rates(parameters: Mapping[str, Any], inner: float, outer: float) -> list
 
 
 def fit(
-    network: Any, recipe: Any, steps: int, batches: Callable[[], Iterable[Any]], loss_of: Callable[[Any], Any]
+    network: Any,
+    recipe: Any,
+    groups: list[dict[str, Any]],
+    steps: int,
+    batches: Iterable[Any],
+    loss_of: Callable[[Any], Any],
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Minimise a loss over the batches of each pass with AdamW; gives the weights, averaged over the last steps.
+    """Minimise a loss over batches with AdamW; gives the weights, averaged over the last steps.
 
-    The rate of each group warms up over the first tenth of the steps, then decays linearly.
+    The rate of each of the `groups` of parameters warms up over the first tenth of the steps, then decays linearly.
     """
     torch = import_extra("torch", EXTRA)
-    optimiser = torch.optim.AdamW(
-        network.groups(), lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay
-    )
+    optimiser = torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay)
     total: dict[str, Any] = {}
-    step = count = 0
-    for epoch in range(recipe.epochs):
-        losses = []
-        for batch in batches():
-            pace = max(min(step / steps / 0.1, (1 - step / steps) / 0.9), 1e-3)
-            for group in optimiser.param_groups:
-                group["lr"] = group["peak"] * pace
-            loss = loss_of(batch)
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(list(network.parameters.values()), 1.0)
-            optimiser.step()
-            losses.append(loss.detach())
-            step += 1
-            if step % SAY_EVERY == 0:
-                loss = torch.stack(losses[-SAY_EVERY:]).mean()
-                print(f"  step {step} of {steps}: loss {loss:.4f}, {seconds_so_far()} s", flush=True)
-            if step > steps * (1 - recipe.averaged) and step % AVERAGE_EVERY == 0:
-                count += 1
-                total = {name: value.detach() + total.get(name, 0.0) for name, value in network.parameters.items()}
-        print(f"  epoch {epoch + 1} of {recipe.epochs}: loss {torch.stack(losses).mean():.4f}", flush=True)
-    return arrays({name: value / count for name, value in total.items()} or network.parameters)
+    count, losses = 0, []
+    for step, batch in enumerate(batches):
+        pace = max(min(step / steps / 0.1, (1 - step / steps) / 0.9), 1e-3)
+        for group in optimiser.param_groups:
+            group["lr"] = group["peak"] * pace
+        loss = loss_of(batch)
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(list(network.parameters.values()), 1.0)
+        optimiser.step()
+        losses.append(loss.detach())
+        if len(losses) % SAY_EVERY == 0:
+            mean = torch.stack(losses[-SAY_EVERY:]).mean()
+            print(f"  step {len(losses)} of {steps}: loss {mean:.4f}, {seconds_so_far()} s", flush=True)
+        if len(losses) > steps * (1 - recipe.averaged) and len(losses) % AVERAGE_EVERY == 0:
+            count += 1
+            total = {name: value.detach() + total.get(name, 0.0) for name, value in network.parameters.items()}
+    found = {name: value / count for name, value in total.items()} or network.parameters
+    return {name: value.detach().cpu().numpy().copy() for name, value in found.items()}

@@ -109,10 +109,20 @@ def multilingual_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     return order[: len(order) * 2 // 3], order[len(order) * 2 // 3 :]
 
 
+def rows_of(path: Path) -> list[list[str]]:
+    """All rows of a tab-separated file without a header; quotation marks mean nothing."""
+    with _open(path) as file:
+        return list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
 def topic_rows(data: Path) -> list[list[str]]:
     """Language, id, split, topic and text of each sentence of ``multilingual/topics``."""
-    with _open(data / "multilingual" / "topics" / "sib200.tsv.gz") as file:
-        return list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return rows_of(data / "multilingual" / "topics" / "sib200.tsv.gz")
+
+
+def translated_rows(data: Path) -> list[list[str]]:
+    """Language, text and English text of each sentence of ``multilingual/parallel``."""
+    return rows_of(data / "multilingual" / "parallel" / "tatoeba.tsv.gz")
 
 
 def parallel_sentences(data: Path) -> dict[str, dict[str, str]]:

@@ -24,17 +24,15 @@ from bert_torch import (
     alike,
     answers_loss,
     copied_layers,
-    dropped,
     linear,
     padded,
     padded_layer,
     tensor_of,
-    two_rates,
 )
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
-from semclass.heads.entailment import MAX_PIECES
+from semclass.heads.entailment import MAX_PIECES, marks_of
 from tuning_texts import Rows, Texts
 
 Array = npt.NDArray[Any]
@@ -47,7 +45,6 @@ class Recipe:
     """Settings of the tuning: first guesses; there was no search."""
 
     layers: int = 3  # of the encoder's upper ones, from the first on: a fourth takes 2 MB and 8 ms for five passages
-    epochs: int = 1  # passes over the steps
     steps: int = 1700
     block: int = 10  # questions of squad that follow one another in each step
     contrast: int = 1  # and of contrast
@@ -74,31 +71,18 @@ class Pairs:
 
 def read_pairs(ids: Ragged, idf: Array, pairs: Sequence[tuple[int, Sequence[int]]]) -> Pairs:
     """Read pairs of a question and some sentences, by the rows of their texts; `MAX_PIECES` of either."""
-    numbers = np.arange(len(pairs))
-    asked = _cut(ids, np.array([question for question, _ in pairs]), numbers, first=0)
-    owners = np.repeat(numbers, [len(rows) for _, rows in pairs])
-    given = _cut(ids, np.array([row for _, rows in pairs for row in rows]), owners, first=1)
-    keys = [owner * len(idf) + ids.values[places] for places, owner in (asked, given)]
-    rarity = [idf[ids.values[places]] for places, _ in (asked, given)]
-    same = np.isin(keys[0], keys[1]), np.isin(keys[1], keys[0])
-    marks = [same[0] & (rarity[0] > 0), (same[1] & (rarity[1] > 0)) + np.int64(2)]
-    total, held = (np.bincount(asked[1], some, len(pairs)) for some in (rarity[0], rarity[0] * same[0]))
-    owner = np.concatenate([asked[1], given[1]])
-    order = np.argsort(owner, kind="stable")  # a question comes before its passage
-    offsets = offsets_of(np.bincount(owner, minlength=len(pairs)))
-    places = np.concatenate([asked[0], given[0]])[order]
-    return Pairs(Ragged(places, offsets), np.concatenate(marks)[order].astype(np.int64), held / np.maximum(total, 1e-6))
-
-
-def _cut(ids: Ragged, rows: IntArray, owners: IntArray, first: int) -> tuple[IntArray, IntArray]:
-    """Places of the pieces of some texts from `first` on, `MAX_PIECES` of each owner at most, and the owner of each."""
-    starts, ends = ids.offsets[rows] + first, ids.offsets[rows + 1]
-    lengths = ends - starts
-    places = np.arange(lengths.sum()) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
-    owner = np.repeat(owners, lengths)
-    begins = np.searchsorted(owner, owner)  # owners are in order
-    kept = np.arange(len(owner)) - begins < MAX_PIECES
-    return places[kept], owner[kept]
+    places, marks, overlap, is_term = [], [], [], idf > 0
+    for question, sentences in pairs:
+        asked = ids.places(np.array([question]))[:MAX_PIECES]
+        given = np.concatenate([np.arange(ids.offsets[row] + 1, ids.offsets[row + 1]) for row in sentences])[
+            :MAX_PIECES
+        ]
+        words, others = ids.values[asked], ids.values[given]
+        places.append(np.concatenate([asked, given]))
+        marks.append(marks_of(words, others, is_term))
+        overlap.append(idf[words] @ np.isin(words, others) / max(idf[words].sum(), 1e-6))
+    offsets = offsets_of(np.array(list(map(len, places))))
+    return Pairs(Ragged(np.concatenate(places), offsets), np.concatenate(marks), np.array(overlap))
 
 
 class Network:
@@ -111,7 +95,6 @@ class Network:
         layers: range,
         recipe: Recipe,
         seed: int,
-        start: Mapping[str, Array] | None = None,
         device: str = "cpu",
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
@@ -124,16 +107,11 @@ class Network:
         for name, rows, columns in (("hidden", WIDTH, 2 * config.hidden_size), ("last", 1, WIDTH)):
             layer = torch.nn.Linear(columns, rows)
             found[f"{name}.weight"], found[f"{name}.bias"] = layer.weight.detach(), layer.bias.detach()
-        found.update({name: torch.tensor(value, dtype=torch.float32) for name, value in (start or {}).items()})
         self.parameters = {name: value.to(device, copy=True).requires_grad_() for name, value in found.items()}
-
-    def groups(self) -> list[dict[str, Any]]:
-        """Parameter groups for the optimiser, each with its peak rate."""
-        return two_rates(self.parameters, self.recipe.rate, self.recipe.head_rate)
 
     def drop(self, values: Any) -> Any:
         """Dropout, while training."""
-        return dropped(values, self.recipe.dropout, self.rng) if self.training else values
+        return self.torch.nn.functional.dropout(values, self.recipe.dropout, self.training)
 
     def logits(self, texts: Texts, read: Pairs) -> Any:
         """Logits (n,) of n pairs."""

@@ -24,13 +24,11 @@ from bert_torch import (
     alike,
     answers_loss,
     copied_layers,
-    dropped,
     half_precision,
     linear,
     padded,
     padded_layer,
     tensor_of,
-    two_rates,
 )
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray
@@ -47,7 +45,6 @@ NONE = np.zeros(0, np.int64)
 class Recipe:
     """Settings of the tuning: first guesses, and what one comparison on domains that were left out chose (`alike`)."""
 
-    epochs: int = 1  # passes over the steps
     steps: int = 2000
     block: int = 16  # questions of squad that follow one another, which share sentences, in each step
     contrast: int = 4  # and of contrast
@@ -68,11 +65,9 @@ class Recipe:
     expected: int = 4  # vectors of what a question expects
     distance: float = 10.0  # weight of the distance from the original vectors
     relations: float = 20.0  # and of the squared difference of their inner products
-    likeness: float = 1.0  # and of that of the means of layers, in their standard deviations, of texts read whole
     alike: float = 0.0  # weight of the cross entropy of answers by the cosine of vectors
     sharpness: float = 20.0  # what that cosine is multiplied with
     apart: float = 0.1  # weight in the log loss of passages of other questions; those of the same have 1
-    pairs: float = 1.0  # weight of the losses of the pair head
     hardness: float = 4.0  # a wrong sentence weighs exp(hardness * its share of the question's idf) in its log loss
     averaged: float = 0.4  # share of the steps, at the end, whose weights are averaged
 
@@ -116,15 +111,9 @@ class Network:
         found["share.expected"], found["bias"] = torch.full((recipe.expected,), 0.5), torch.tensor(-10.0)
         self.parameters = {name: value.to(device, copy=True).requires_grad_() for name, value in found.items()}
 
-    def groups(self) -> list[dict[str, Any]]:
-        """Parameter groups for the optimiser, each with its peak rate."""
-        return two_rates(self.parameters, self.recipe.rate, self.recipe.head_rate)
-
     def drop(self, values: Any, chance: float) -> Any:
         """Dropout, while training."""
-        if not self.training:
-            return values
-        return dropped(values, chance, self.rng)
+        return self.torch.nn.functional.dropout(values, chance, self.training)
 
     def read(self, texts: Texts, rows: IntArray, kind: int) -> dict[str, Any]:
         """Read n texts: ``pooled`` and ``both`` (n, dim), ``tokens`` (n, longest, dim), 0 where not ``inside``."""
@@ -302,16 +291,17 @@ class Network:
         alone = torch.cat([whole["pooled"], kept_only["pooled"]]) * texts.original[further]
         distance = 0.7 * (1 - near).mean() + 0.3 * (1 - alone.sum(1)).mean()
         unlike = torch.cat([whole["layers"] - texts.layers[further[:half]].float(), kept["unlike"]])
+        # of the means of layers, in their standard deviations
         likeness = ((unlike / texts.deviation) ** 2).mean()
         relations = ((question @ sentence.T - originals[0] @ originals[1].T) ** 2).mean()
         return (
             listwise
             + pointwise
             + recipe.alike * alike
-            + recipe.pairs * self.pair_loss(texts, groups, *kept["read"])
+            + self.pair_loss(texts, groups, *kept["read"])
             + recipe.distance * distance
             + recipe.relations * relations
-            + recipe.likeness * likeness
+            + likeness
         )
 
 

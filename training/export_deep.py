@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from answer_groups import Group, squad
 from command import make_parser, run, save_artifact
 from deep_network import Recipe, write_network
 from export_encoder import find_source
-from export_entailment import balance, check, figures, overlaps, platt
+from export_entailment import Held, check, figures, platt
 from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.encoders.onnx_encoder import OnnxEncoder
@@ -44,29 +43,6 @@ TOLERANCE = 0.05  # of log-odds, between a pair alone and in a batch; int8 round
 
 Array = npt.NDArray[Any]
 Weights = tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class Held:
-    """Pairs that tuning held out, n of each; answers are bool, shares are weights."""
-
-    questions: list[str]
-    passages: list[tuple[str, ...]]
-    answers: Array
-    share: Array
-
-
-def pairs_in(groups: Sequence[Group], encoder: OnnxEncoder, idf: Array) -> Held:
-    """All pairs of some groups."""
-    found = [
-        (group.question, passage, place in group.answers)
-        for group in groups
-        for place, passage in enumerate(group.passages)
-    ]
-    questions, passages, given = zip(*found, strict=True)
-    answers = np.array(given)
-    overlap = overlaps(encoder, idf, list(questions), [" ".join(passage) for passage in passages])
-    return Held(list(questions), list(passages), answers, balance(answers, overlap, Recipe.hardness))
 
 
 def calibration_pairs(learnt: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
@@ -89,7 +65,7 @@ def network_of(
     write = partial(write_network, weights, config, layers)
     plain = onnx_graphs.int8_model(partial(write, (1.0, 0.0)), feeds)
     logits = DeepHead(onnx_graphs.open_model(plain, arguments.threads)).compare(
-        pairs_of(encoder, held.questions, held.passages)
+        pairs_of(encoder, held.questions, [[text] for text in held.sentences])
     )
     slope, bias = platt(logits, held.answers, held.share)
     fields = {
@@ -116,7 +92,7 @@ def pairs_of(encoder: OnnxEncoder, questions: Sequence[str], passages: Sequence[
 def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held: Held) -> tuple[Weights, Array]:
     """Weights of the entailment head's log-odds and of these, and a bias; and the probabilities that they give."""
     alone = EntailmentClassifier.load(models, encoder=encoder, deep=False)
-    apart = alone.predict_proba(zip(held.questions, (one for (one,) in held.passages), strict=True))[:, 1]
+    apart = alone.predict_proba(zip(held.questions, held.sentences, strict=True))[:, 1]
     odds = np.column_stack([log_odds(apart, MIN_PROBABILITY), together])
     share = held.share * len(held.share)
     fitted = LogisticRegression(C=1e9).fit(odds, held.answers, sample_weight=share)
@@ -128,16 +104,15 @@ def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     models, groups = arguments.encoder.parent, list(squad(arguments.data))
     idf = artifacts.load_artifact(models / "entailment", "entailment").array("idf.npy")
-    out = held_out(groups).tolist()
-    held = pairs_in([group for group, some in zip(groups, out, strict=True) if some], encoder, idf)
+    held = Held.of(groups, encoder, idf, Recipe.hardness)
     if arguments.tuned:
-        learnt = [group for group, some in zip(groups, out, strict=True) if not some]
+        learnt = [group for group, out in zip(groups, held_out(groups), strict=True) if not out]
         network, fields = network_of(arguments, encoder, learnt, held)
     else:
         earlier = artifacts.load_artifact(arguments.out, "deep")
         network, fields = earlier.read("network.onnx"), {key: earlier.field(key) for key in ("layers", "calibration")}
     head = DeepHead(onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
-    odds = head.compare(pairs_of(encoder, held.questions, held.passages))
+    odds = head.compare(pairs_of(encoder, held.questions, [[text] for text in held.sentences]))
     weights, both = beside_entailment(models, encoder, odds, held)
     given = {"held_out": 1 / (1 + np.exp(-odds)), "held_out_beside_entailment": both}
     fields["beside_entailment"] = list(weights)
@@ -148,20 +123,15 @@ def export(arguments: argparse.Namespace) -> None:
     save_artifact(arguments.out, "deep", {"network.onnx": network}, fields, "deep", shown=shown)
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")
     written = DeepHead.load(arguments.out, encoder)
-    check(
-        lambda pairs: written.compare(pairs_of(encoder, *zip(*pairs, strict=True))),
-        held.questions,
-        held.passages,
-        TOLERANCE,
-    )
+
+    def compare(pairs: list[tuple[str, str]]) -> Array:
+        return written.compare(pairs_of(encoder, [first for first, _ in pairs], [[second] for _, second in pairs]))
+
+    check(compare, held.questions, held.sentences, TOLERANCE)
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = make_parser(__doc__, "data", "source", "threads", "out")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="beside it is models/entailment")
     parser.add_argument("--tuned", type=Path, nargs="+", default=(), help="weights of tune_deep.py; means of several")
     run(parser, export)
-
-
-if __name__ == "__main__":
-    main()

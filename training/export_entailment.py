@@ -13,8 +13,8 @@ does not answer weighs more, the more of the question's words it has.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 
 import bert_graph
 import onnx_graphs
-from answer_groups import squad
+from answer_groups import Group, squad
 from command import make_parser, npy_bytes, run, save_artifact
 from encoder_network import Recipe
 from pair_head import write_head
@@ -41,17 +41,28 @@ Array = npt.NDArray[Any]
 TOLERANCE = 5e-3  # largest difference allowed between a pair alone and in a batch; int8 rounding may tip a value
 
 
-def held_out_pairs(data: Path) -> tuple[list[str], list[str], Array]:
-    """Questions, sentences and which of these answer, bool (n,), of all pairs that the tuning held out."""
-    groups = list(squad(data))
-    pairs = [
-        (group.question, passage[0], place in group.answers)
-        for group, out in zip(groups, held_out(groups), strict=True)
-        if out
-        for place, passage in enumerate(group.passages)
-    ]
-    questions, sentences, answers = zip(*pairs, strict=True)
-    return list(questions), list(sentences), np.array(answers)
+@dataclass(frozen=True)
+class Held:
+    """Pairs of a question and a sentence that the tuning held out, n of each; answers are bool, shares are weights."""
+
+    questions: list[str]
+    sentences: list[str]
+    answers: Array
+    share: Array
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], encoder: OnnxEncoder, idf: Array, hardness: float) -> Held:
+        """All pairs of the groups that were held out."""
+        found = [
+            (group.question, passage[0], place in group.answers)
+            for group, out in zip(groups, held_out(groups), strict=True)
+            if out
+            for place, passage in enumerate(group.passages)
+        ]
+        questions, sentences = [row[0] for row in found], [row[1] for row in found]
+        answers = np.array([row[2] for row in found])
+        share = balance(answers, overlaps(encoder, idf, questions, sentences), hardness)
+        return cls(questions, sentences, answers, share)
 
 
 def overlaps(encoder: OnnxEncoder, idf: Array, questions: list[str], sentences: list[str]) -> Array:
@@ -100,10 +111,6 @@ def calibrated(head: onnx.ModelProto, slope: float, bias: float) -> onnx.ModelPr
     return found
 
 
-def in_memory(encoder: OnnxEncoder, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
-    return EntailmentClassifier(encoder, onnx_graphs.open_model(head, encoder.threads), idf, 0.5)
-
-
 def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     if arguments.tuned:
@@ -112,20 +119,25 @@ def export(arguments: argparse.Namespace) -> None:
     else:
         earlier = artifacts.load_artifact(arguments.out, "entailment")
         head, idf = onnx.ModelProto.FromString(earlier.read("head.onnx")), earlier.array("idf.npy")
-    questions, sentences, answers = held_out_pairs(arguments.data)
-    share = balance(answers, overlaps(encoder, idf, questions, sentences), Recipe.hardness)
-    classifier = in_memory(encoder, calibrated(head, 1.0, 0.0), idf)
-    given = classifier.predict_proba(zip(questions, sentences, strict=True))[:, 1]
+    held = Held.of(list(squad(arguments.data)), encoder, idf, Recipe.hardness)
+    plain = onnx_graphs.open_model(calibrated(head, 1.0, 0.0), encoder.threads)
+    classifier = EntailmentClassifier(encoder, plain, idf, 0.5)
+    given = classifier.predict_proba(zip(held.questions, held.sentences, strict=True))[:, 1]
     given = np.clip(given, 1e-7, 1 - 1e-7)  # within what float32 tells apart
     logits = np.log(given) - np.log1p(-given)
-    slope, bias = platt(logits, answers, share)
-    found = figures(1 / (1 + np.exp(-(slope * logits + bias))), answers, share)
+    slope, bias = platt(logits, held.answers, held.share)
+    found = figures(1 / (1 + np.exp(-(slope * logits + bias))), held.answers, held.share)
     print(f"held out: {found}, slope {slope}, bias {bias}", flush=True)
     fields = {
         "task": "sentence-answers-question",
         "encoder": encoder.fingerprint,
         "threshold": 0.5,
-        "calibration": {"method": "sigmoid", "slope": slope, "bias": bias, "on": f"{answers.sum()} held-out questions"},
+        "calibration": {
+            "method": "sigmoid",
+            "slope": slope,
+            "bias": bias,
+            "on": f"{held.answers.sum()} held-out questions",
+        },
         "training": {"domains": list(PAIRED)},
         "metrics": {"held_out": found},
     }
@@ -135,7 +147,7 @@ def export(arguments: argparse.Namespace) -> None:
     }
     save_artifact(arguments.out, "entailment", files, fields, "entailment")
     written = EntailmentClassifier.load(arguments.out.parent, encoder=encoder, deep=False)
-    check(written.predict_proba, questions, sentences, TOLERANCE)
+    check(written.predict_proba, held.questions, held.sentences, TOLERANCE)
 
 
 def check(

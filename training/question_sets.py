@@ -31,7 +31,6 @@ NEW_WORD = 3
 BLOCKS = 5  # into which TREC's training questions are cut, and their translations at the same places
 # lines of a translation's file that translate them, in their order; those behind are other questions
 TRANSLATED = {"es": 5316, "pt": 5392}
-OTHERS_WEIGHT = 0.5  # of a question in another language whose label was derived, not read
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,9 @@ class Translations:
     folds: IntArray  # (n,): block of the TREC question that each translates, or BLOCKS of another question
 
     @property
-    def weights(self) -> list[float]:
-        """As how many questions each counts."""
-        return [1.0 if fold < BLOCKS else OTHERS_WEIGHT for fold in self.folds.tolist()]
+    def times(self) -> list[int]:
+        """How often each is learnt, an English one twice: once if its label was derived, not read."""
+        return [2 if fold < BLOCKS else 1 for fold in self.folds.tolist()]
 
 
 def read_translations(folder: Path) -> Translations:
@@ -89,7 +88,7 @@ def blocks_of(count: int) -> list[int]:
 
 
 def english_folds(texts: Sequence[str], trec: int) -> list[int]:
-    """The same of English questions, of which those of TREC come first; what differs in punctuation shares a fold."""
+    """The block of English questions, of which those of TREC come first; what differs in punctuation shares one."""
     others = [zlib.crc32(same_but_for_marks(text).encode()) % BLOCKS for text in texts[trec:]]
     return [*blocks_of(trec), *others]
 

@@ -10,7 +10,6 @@ share of the texts of each kind and language a table that was made without it te
 from __future__ import annotations
 
 import argparse
-import gzip
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
-from datasets_io import read_jsonl, squad_train, topic_rows
+from datasets_io import read_jsonl, squad_train, topic_rows, translated_rows
 from semclass.core.types import Ragged
 from semclass.heads.texts import open_encoder
 from semclass.ranking.models import FOLDER, MIN_ENGLISH, UNITS
@@ -36,18 +35,13 @@ SEEN_AS = {
 Array = npt.NDArray[np.float64]
 
 
-def lines(path: Path) -> list[list[str]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [line.rstrip("\n").split("\t") for line in file]
-
-
 def english(data: Path, seed: int) -> dict[str, list[str]]:
     """English texts by kind."""
     documents = read_jsonl(data / "medquad" / "documents.jsonl.gz")
     code = read_jsonl(data / "code" / "cosqa.jsonl.gz")
     sections = read_jsonl(data / "sections" / "documents-00.jsonl.gz")
     found = {
-        "sentences": [row[2] for row in lines(data / "multilingual" / "parallel" / "tatoeba.tsv.gz")],
+        "sentences": [row[2] for row in translated_rows(data)],
         "topics": [row[4] for row in topic_rows(data) if row[0] == "eng_Latn"],
         "encyclopedia": squad_train(data)[0],
         "questions": squad_train(data)[1],
@@ -69,7 +63,7 @@ def english(data: Path, seed: int) -> dict[str, list[str]]:
 def others(data: Path) -> dict[str, list[str]]:
     """Texts in other languages."""
     found: dict[str, list[str]] = defaultdict(list)
-    for code, text, _ in lines(data / "multilingual" / "parallel" / "tatoeba.tsv.gz"):
+    for code, text, _ in translated_rows(data):
         found[SEEN_AS.get(code, code)].append(text)
     for code, *_, text in topic_rows(data):
         if code != "eng_Latn":

@@ -16,7 +16,6 @@ the texts of the class that the head did not see.
 from __future__ import annotations
 
 import argparse
-import gzip
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 
 import labels
 from command import make_parser, run, save_artifact, seconds_so_far
-from datasets_io import read_jsonl, read_tsv, squad_train
+from datasets_io import read_jsonl, read_tsv, rows_of, squad_train
 from question_data import read_questions, same_but_for_marks
 from semclass.heads.query_focus import GENERIC
 from semclass.heads.texts import open_encoder
@@ -40,7 +39,7 @@ MAX_TEXTS, MAX_QUESTIONS, MAX_CHAT = 400, 800, 60  # of a source of in_scope, of
 TITLE = re.compile(
     r"\b(?:an?|the) (\w+(?: \w+)? (?:of|for|in|on) (?:an? |the )?\w{4,}(?: \w{4,})?)"
 )  # "history of the town"
-WRITTEN_WEIGHT = 3.0  # of a text that was written for in_scope
+WRITTEN_TIMES = 3  # that a text which was written for in_scope is learnt
 
 Source = tuple[str, bool, list[str]]  # name, whether its texts have the class, and the texts
 
@@ -68,8 +67,7 @@ def drawn(texts: Sequence[str], count: int, rng: np.random.Generator) -> list[st
 def in_scope_sources(data: Path, seed: int) -> list[Source]:
     written = read_tsv(labels.FOLDER / "in_scope.tsv")
     scopes = {row["intent"]: row["scope"] == "in" for row in read_tsv(labels.FOLDER / "clinc150.tsv")}
-    with gzip.open(data / "intents" / "clinc150.train.tsv.gz", "rt", encoding="utf-8") as file:
-        intents = [line.rstrip("\n").split("\t", 1) for line in file]
+    intents = rows_of(data / "intents" / "clinc150.train.tsv.gz")
     code = read_jsonl(data / "code" / "cosqa.jsonl.gz")
     documents = read_jsonl(data / "medquad" / "documents.jsonl.gz")
     questions = questions_of(data)
@@ -163,23 +161,22 @@ def train(arguments: argparse.Namespace) -> None:
         for shift in ((0, 1) if name == head.twice else (0,))
         for place, text in enumerate(some)
     ]
-    names, texts = np.array([name for name, _, _ in rows]), [text for *_, text in rows]
-    truth = np.array([inside for _, inside, _ in rows])
+    texts, truth = [text for *_, text in rows], np.array([inside for _, inside, _ in rows])
+    learnt = np.repeat(np.arange(len(rows)), [WRITTEN_TIMES if name == "written" else 1 for name, *_ in rows])
     print(f"{truth.sum()} texts of the class, {(~truth).sum()} others", flush=True)
     encoding = encoder.encode(texts, views=head.views)
     fitted = fit_problem(
         problem_of(
-            {view: encoding.rows(view) for view in head.views},
-            Targets.of([(head.name,) if right else () for right in truth], multi_label=True),
-            np.where(names == "written", WRITTEN_WEIGHT, 1.0),
+            {view: encoding.rows(view)[learnt] for view in head.views},
+            Targets.of([(head.name,) if right else () for right in truth[learnt]], multi_label=True),
         ),
         [Choice(dict.fromkeys(head.views, 1.0))],
-        [same_but_for_marks(text) or text for text in texts],
+        [same_but_for_marks(texts[row]) or texts[row] for row in learnt],
         seed=arguments.seed,
         folds=head.folds,
         say=partial(print, flush=True),
     )
-    given = np.asarray(fitted.out_of_fold)[:, 0]
+    given = np.asarray(fitted.out_of_fold)[np.searchsorted(learnt, np.arange(len(rows))), 0]
     threshold = round(float(np.quantile(given[truth], 1 - head.kept)), 4)
     metrics = {"cross_validation": figures(given, truth, threshold)}
     print(f"threshold {threshold}", metrics)

@@ -17,26 +17,18 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
 
 from answer_groups import read_groups
 from command import language_of, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_domains import Domain, read_domains, read_multilingual
-from pair_fits import (
-    Examples,
-    best_threshold,
-    best_weight,
-    calibrated,
-    choose,
-    fit_pointwise,
-    log_loss,
-    mean_rank,
-)
 from section_sets import learnt_by
 from semclass.core import artifacts
 from semclass.core.errors import TruncationWarning, import_extra
@@ -44,7 +36,7 @@ from semclass.core.types import Passage
 from semclass.encoders.words import CONTINUES, ENDING, WordTable, mark_of
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
-from semclass.index.candidates import Candidates, Query, Scoring
+from semclass.index.candidates import Scoring
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.features import PAIR_FEATURES, pair_features
@@ -56,30 +48,45 @@ from tuning_texts import held_out
 
 Array = npt.NDArray[Any]
 
-CHUNK = 512  # questions encoded at a time
 # last pieces that are but an ending of the word before them, as word pieces cut English
 ENDINGS = frozenset("a al ally ation d e ed er ers es ia ic ical ies ing ity ive ly ment n ous s tion y".split())  # noqa: SIM905
 N_CANDIDATES = 10
+RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # strengths of the penalty that are tried, strongest first
+# weights that are tried for the integrated methods
+LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3).tolist())
 
 
-def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClassifier | None:
-    if not (root / "questions" / artifacts.MANIFEST).is_file() or passage_encoder.classifier.head is None:
-        print("no class heads beside --out: the class match stays 0")
-        return None
-    return QuestionClassifier.load(root, encoder=passage_encoder.encoder)
+@dataclass(frozen=True)
+class Examples:
+    """Questions whose answer is among their candidates."""
+
+    features: Array  # (n, 10, n_features)
+    answers: Array  # bool (n, 10)
+    score: Array  # dense + w * BM25, (n, 10), falling
+    match: Array  # class match, (n, 10)
+    domain: Array  # place of the domain of each, (n,)
+    weight: Array  # of each question in fits and means, (n,), sums to 1
+    unseen: Array  # whether the encoder was not tuned on the question, bool (n,)
+
+    def take(self, rows: Array) -> Examples:
+        """Some of them (bool of shape (n,)), weighing what they weighed."""
+        parts = {
+            name: getattr(self, name)[rows] for name in ("features", "answers", "score", "match", "domain", "unseen")
+        }
+        weight = self.weight[rows] / self.weight[rows].sum()
+        return Examples(**parts, weight=weight)
 
 
-def build_index(texts: Sequence[str], passage_encoder: PassageEncoder) -> PassageIndex:
-    passages = [Passage(str(place), text) for place, text in enumerate(texts)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
-        return PassageIndex.build(passages, passage_encoder=passage_encoder)
+@dataclass(frozen=True)
+class Linear:
+    """A linear score: features @ weights + bias."""
 
+    weights: Array
+    bias: float = 0.0
 
-def encode(texts: list[str], passage_encoder: PassageEncoder, classifier: QuestionClassifier | None) -> Iterator[Query]:
-    for start in range(0, len(texts), CHUNK):
-        part = texts[start : start + CHUNK]
-        yield from read_questions(passage_encoder.encoder, classifier, part)
+    def __call__(self, features: Array) -> Array:
+        """Score features of shape (..., n_features)."""
+        return np.asarray(features @ self.weights + self.bias)
 
 
 def word_table(pieces: Sequence[str]) -> Array:
@@ -109,12 +116,6 @@ def learnt_questions(data: Path, seed: int) -> set[str]:
     return {group.question for group, out in zip(groups, held_out(groups), strict=True) if not out}
 
 
-def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> Candidates:
-    return index.candidates(
-        query, N_CANDIDATES, Scoring({"dense": 1.0, "bm25": BM25_WEIGHT}), passage_encoder=passage_encoder
-    )
-
-
 def general_idf(domains: Sequence[Domain], passage_encoder: PassageEncoder) -> Array:
     """Idf of word pieces in text of any of some languages: each piece is as frequent as where it is most frequent."""
     encoder = passage_encoder.encoder
@@ -137,11 +138,16 @@ def collect(
 ) -> Examples:
     """Build the indices, ask the questions; `learnt` are those that the encoder was tuned on."""
     rows: list[tuple[Array, Array, Array, Array, int, bool]] = []
+    scoring = Scoring({"dense": 1.0, "bm25": BM25_WEIGHT})
     for number, domain in enumerate(domains):
-        index = build_index(domain.passages, passage_encoder)
+        passages = [Passage(str(place), text) for place, text in enumerate(domain.passages)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
+            index = PassageIndex.build(passages, passage_encoder=passage_encoder)
+        queries = read_questions(passage_encoder.encoder, classifier, domain.questions)
         before = len(rows)
-        for query, answers in zip(encode(domain.questions, passage_encoder, classifier), domain.answers, strict=True):
-            found = candidates_of(index, passage_encoder, query)
+        for query, answers in zip(queries, domain.answers, strict=True):
+            found = index.candidates(query, N_CANDIDATES, scoring, passage_encoder=passage_encoder)
             right = np.isin(found.rows, list(answers))
             if right.any() and len(right) == N_CANDIDATES:
                 features = pair_features(query, found, words, idf[query.terms])
@@ -168,11 +174,93 @@ def collect(
     )
 
 
+# -- fits -------------------------------------------------------------------------------------------------------------
+
+
+def fit_pointwise(data: Examples, ridge: float) -> Linear:
+    """Fit a logistic regression with the weighted mean log loss + ridge / 2 * |w|**2 over standardised features."""
+    features = data.features.reshape(-1, data.features.shape[-1])
+    centre, scale = features.mean(axis=0), features.std(axis=0)
+    scale[scale <= 1e-9] = 1.0
+    weights, bias = logistic((features - centre) / scale, data.answers.ravel(), _of_pairs(data), ridge)
+    return Linear(weights / scale, bias - float(centre @ (weights / scale)))
+
+
+def logistic(inputs: Array, target: Array, weight: Array, ridge: float) -> tuple[Array, float]:
+    """Weights and bias of a logistic regression, by weighted mean log loss + ridge / 2 * |w|**2."""
+    strength = 1 / ridge if ridge else np.inf
+    model = LogisticRegression(C=strength, tol=1e-6, max_iter=1000).fit(inputs, target, weight)
+    return model.coef_[0], float(model.intercept_[0])
+
+
+def _of_pairs(data: Examples) -> Array:
+    """Weight of each pair, shape (n * 10,), sums to 1."""
+    return np.repeat(data.weight, data.answers.shape[1]) / data.answers.shape[1]
+
+
+def cross_fit(data: Examples, ridge: float) -> Array:
+    """Score every question by a head that was fitted on the other domains, shape (n, 10)."""
+    scores = np.zeros(data.answers.shape)
+    for place in np.unique(data.domain):
+        seen = data.domain != place
+        scores[~seen] = fit_pointwise(data.take(seen), ridge)(data.features[~seen])
+    return scores
+
+
+def choose(data: Examples) -> tuple[float, Array]:
+    """Strongest penalty whose loss on unseen domains is within one standard error of the least: it carries over better.
+
+    Gives the scores of unseen domains, too.
+    """
+    unseen = data.take(data.unseen)
+    scores = {ridge: cross_fit(data, ridge) for ridge in RIDGES}
+    losses = {ridge: log_loss(score[data.unseen], unseen.answers) for ridge, score in scores.items()}
+    means = {ridge: float(unseen.weight @ values) for ridge, values in losses.items()}
+    print(f"  loss by ridge: {means}")
+    best = min(RIDGES, key=lambda ridge: means[ridge])
+    error = float(np.sqrt(unseen.weight**2 @ (losses[best] - means[best]) ** 2))
+    chosen = next(ridge for ridge in RIDGES if means[ridge] <= means[best] + error)
+    return chosen, scores[chosen]
+
+
+def mean_rank(score: Array, data: Examples) -> float:
+    """Mean reciprocal rank of the first answer; equal scores keep their order."""
+    order = np.argsort(-score, axis=1, kind="stable")
+    ranks = 1 + np.take_along_axis(data.answers, order, axis=1).argmax(axis=1)
+    return float((1 / ranks) @ data.weight)
+
+
+def log_loss(score: Array, answers: Array) -> Array:
+    return np.asarray((np.logaddexp(0, score) - answers * score).mean(axis=1))
+
+
+def calibrated(head: Linear, scores: Array, data: Examples) -> tuple[Linear, Array]:
+    """Platt's sigmoid on scores of unseen questions; gives the head in log-odds, and those questions' probabilities."""
+    weights, bias = logistic(scores.reshape(-1, 1), data.answers.ravel(), _of_pairs(data), 0.0)
+    slope = float(weights[0])
+    return Linear(head.weights * slope, head.bias * slope + bias), 1 / (1 + np.exp(-slope * scores - bias))
+
+
+def best_threshold(probabilities: Array, data: Examples) -> float:
+    """Threshold that makes the stable partition best, to three decimals."""
+    grid = np.round(np.linspace(0.02, 0.98, 97), 3)
+    partition = [mean_rank((probabilities >= threshold).astype(float), data) for threshold in grid]
+    return float(grid[int(np.argmax(partition))])
+
+
+def best_weight(signal: Array, data: Examples) -> float:
+    return float(LAMBDAS[int(np.argmax([mean_rank(data.score + weight * signal, data) for weight in LAMBDAS]))])
+
+
 def train(arguments: argparse.Namespace) -> None:
     encoder = open_encoder(arguments.encoder, threads=arguments.threads)
     table_of_words = word_table(encoder.vocabulary)
     passage_encoder = PassageEncoder.load(arguments.out.parent, encoder=encoder)
-    classifier = load_classifier(arguments.out.parent, passage_encoder)
+    classifier, there = None, (arguments.out.parent / "questions" / artifacts.MANIFEST).is_file()
+    if there and passage_encoder.classifier.head is not None:
+        classifier = QuestionClassifier.load(arguments.out.parent, encoder=encoder)
+    else:
+        print("no class heads beside --out: the class match stays 0")
     domains = (
         read_multilingual(arguments.data, learnt_by(Path(arguments.encoder)))
         if arguments.multilingual
@@ -183,7 +271,7 @@ def train(arguments: argparse.Namespace) -> None:
     everything = collect(domains, passage_encoder, classifier, WordTable.of(table_of_words), idf, learnt)
     data = everything.take(everything.unseen)
 
-    text_ridge, text_scores = choose(fit_pointwise, everything, log_loss)
+    text_ridge, text_scores = choose(everything)
     text_head = fit_pointwise(everything, text_ridge)
     entailment, text_probabilities = calibrated(text_head, text_scores[everything.unseen], data)
     threshold = best_threshold(text_probabilities, data)
@@ -236,9 +324,5 @@ def train(arguments: argparse.Namespace) -> None:
     save_artifact(arguments.out / "entailment", "head", files, fields, "pairs", **words)
 
 
-def main() -> None:
-    run(make_parser(__doc__, "data", "encoder", "multilingual", "threads", "seed", "out"), train)
-
-
 if __name__ == "__main__":
-    main()
+    run(make_parser(__doc__, "data", "encoder", "multilingual", "threads", "seed", "out"), train)

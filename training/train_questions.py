@@ -16,20 +16,18 @@ added before a question is encoded (:mod:`semclass.heads.spelling`). The same en
 
 With --multilingual, it learns from the questions of ``multilingual/questions``, too, which tell coarse classes; the fine
 class within one is that which a head that is fitted to the English questions finds most probable. The setting is chosen on
-languages that the fit did not see, and on other questions than it saw: fitted to TREC and its translations, scored on all
-others. No word is corrected for such a head.
+languages and on questions of TREC that the fit did not see. No word is corrected for such a head.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.model_selection import StratifiedGroupKFold
 
 import labels
 from command import language_of, make_parser, run, save_artifact, seconds_so_far
@@ -82,24 +80,6 @@ def taught(teacher: QuestionClassifier, texts: Sequence[str]) -> Questions:
     rows = np.flatnonzero(found.max(axis=1) >= SURE)
     said = found[rows].argmax(axis=1)
     return Questions(tuple(texts[row] for row in rows), tuple(teacher.fine_classes[place] for place in said))
-
-
-def folds_of(questions: Questions, labelled: int, seed: int) -> list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-    """Rows to fit on and to score: the labelled ones are scored, and those after them are fitted on in each fold."""
-    groups = [same_but_for_marks(text) for text in questions.texts[:labelled]]
-    splitter: StratifiedGroupKFold = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
-    others = np.arange(labelled, len(questions.texts))
-    splits = splitter.split(np.zeros(labelled), questions.fine[:labelled], groups)
-    return [(np.append(fitted, others), scored) for fitted, scored in splits]
-
-
-def across_languages(english: list[int], taught: int, others: Translations) -> list[tuple[Any, Any]]:
-    """Rows to fit on and to score: languages that the fit did not see first, then each block of TREC in all languages.
-
-    Rows are English questions with their folds, those that were `taught`, and translations.
-    """
-    folds = np.array([*english, *[-1] * taught, *others.folds.tolist()])
-    return [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in (BLOCKS, *range(BLOCKS))]
 
 
 def fine_classes(head: FittedHead, views: Mapping[str, FloatArray], coarse: Sequence[str]) -> tuple[str, ...]:
@@ -157,18 +137,20 @@ def train(arguments: argparse.Namespace) -> None:
     views = read(questions.texts)
     (dense,) = views
 
-    def fit(fine: Sequence[str], folds: Any, weight: list[float] | None = None) -> FittedHead:
-        return fit_problem(
-            problem_of(views, Targets.of(fine, multi_label=False), None if weight is None else np.array(weight)),
+    def fit(fine: Sequence[str], groups: Sequence[str], folds: int, times: Any = 1) -> FittedHead:
+        rows = np.repeat(np.arange(len(fine)), times)
+        head = fit_problem(
+            problem_of({dense: views[dense][rows]}, Targets.of([fine[row] for row in rows], multi_label=False)),
             [Choice({dense: 1.0})],
-            None,
+            [groups[row] for row in rows],
             landmarks=OF_LANGUAGES if many else LANDMARKS,
             folds=folds,
             seed=arguments.seed,
             say=lambda line: print(f"  {line}", flush=True),
         )
+        return replace(head, out_of_fold=np.asarray(head.out_of_fold)[np.searchsorted(rows, np.arange(len(fine)))])
 
-    head = fit(questions.fine, folds_of(questions, count, arguments.seed))
+    head = fit(questions.fine, [same_but_for_marks(text) for text in questions.texts], FOLDS)
     metrics: dict[str, Any] = {}
     if many:
         others = read_translations(data / "multilingual" / "questions")
@@ -176,8 +158,8 @@ def train(arguments: argparse.Namespace) -> None:
         fine = (*questions.fine, *fine_classes(head, found, others.coarse))
         views = {name: np.concatenate([rows, found[name]]) for name, rows in views.items()}
         trec = len(read_questions(data / "trec" / "train.tsv").texts)
-        folds = across_languages(english_folds(labelled.texts, trec), english - count, others)
-        head = fit(fine, folds, [*[1.0] * english, *others.weights])
+        groups = [*map(str, english_folds(questions.texts, trec)), *map(str, others.folds)]
+        head = fit(fine, groups, BLOCKS + 1, [*[2] * english, *others.times])
         sources.append(f"{len(others.texts)} questions in {', '.join(sorted(set(others.languages)))}")
         metrics["languages"] = by_language(head, english, others)
     for name, part in (("test", test), ("natural_dev", dev)):

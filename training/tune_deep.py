@@ -17,13 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-import bert_graph
-from bert_torch import EXTRA, fit
+from bert_torch import fit, two_rates
 from command import run, seconds_so_far
 from deep_network import Network, Recipe, read_pairs
-from export_encoder import find_source
-from semclass.core.errors import import_extra
-from tuning_texts import Material, Rows, Texts, batches, recipe_of, tuning_parser
+from tuning_texts import Rows, Texts, Tuning, tuning_parser, write_weights
 
 
 def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> float:
@@ -41,29 +38,18 @@ def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> float:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    torch = import_extra("torch", EXTRA)
-    torch.set_num_threads(arguments.threads)
-    torch.set_float32_matmul_precision("high")
-    weights, config = bert_graph.read_model(find_source(arguments.source))
-    tuned = dict(np.load(arguments.tuned)) if arguments.tuned else {}
-    layer = bert_graph.Views.of_depth(config.num_hidden_layers).shared
-    recipe = recipe_of(arguments, Recipe)
-    start = dict(np.load(arguments.start)) if arguments.start else {}
-    rng = np.random.default_rng([arguments.seed, 1] if start else arguments.seed)  # other batches than those before
-    material = Material.load(arguments.groups)
-    drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
-    material, drawn, checks = material.only(drawn, material.checks(arguments.left_out, rng))
-    texts = Texts.read(material, weights, config, layer, arguments.device)
-    print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
-    layers = range(layer, layer + recipe.layers)
-    network = Network({**weights, **tuned}, config, layers, recipe, arguments.seed, start, arguments.device)
+    begin = Tuning.of(arguments, Recipe)
+    recipe, texts = begin.recipe, begin.texts
+    weights = {**begin.weights, **(dict(np.load(arguments.tuned)) if arguments.tuned else {})}
+    layers = range(begin.layer, begin.layer + recipe.layers)
+    network = Network(weights, begin.config, layers, recipe, arguments.seed, arguments.device)
     network.training = True
-    found = fit(network, recipe, len(drawn), lambda: drawn, lambda step: network.loss(texts, step))
+    groups = two_rates(network.parameters, recipe.rate, recipe.head_rate)
+    found = fit(network, recipe, groups, len(begin.steps), begin.steps, lambda step: network.loss(texts, step))
     network.parameters = {name: network.put(value) for name, value in found.items()}
-    for name, some in sorted(checks.items()):
+    for name, some in sorted(begin.checks.items()):
         print(f"{name}: {len(some)} questions, {mean_rank(network, texts, some):.3f}")
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(arguments.out, **{name: value.astype(arguments.precision) for name, value in found.items()})
+    write_weights(arguments, found)
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 
@@ -71,5 +57,4 @@ if __name__ == "__main__":
     settings = ("layers", "steps", "block", "contrast", "echoes", "others")
     parser = tuning_parser(__doc__, Recipe, settings)
     parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py; else the layers start as published")
-    parser.add_argument("--start", type=Path, help="weights of an earlier run, to go on from")
     run(parser, train)

@@ -26,12 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 import bert_graph
-from bert_torch import EXTRA, fit
+from bert_torch import fit, two_rates
 from command import run, seconds_so_far
 from encoder_network import Network, Recipe
-from export_encoder import find_source
-from semclass.core.errors import import_extra
-from tuning_texts import Material, Rows, Texts, batches, recipe_of, tables, tuning_parser
+from tuning_texts import Rows, Texts, Tuning, tables, tuning_parser, write_weights
 
 Array = npt.NDArray[Any]
 
@@ -66,7 +64,8 @@ def tune(
         drawn = [rng.choice(pool, count) for pair in zip(pools, alone, strict=True) for pool in pair]
         return network.loss(texts, step, np.concatenate(drawn))
 
-    return fit(network, recipe, len(steps), lambda: steps, loss_of)
+    groups = two_rates(network.parameters, recipe.rate, recipe.head_rate)
+    return fit(network, recipe, groups, len(steps), steps, loss_of)
 
 
 def measures(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str, float]:
@@ -86,33 +85,22 @@ def measures(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str
 
 
 def train(arguments: argparse.Namespace) -> None:
-    torch = import_extra("torch", EXTRA)
-    torch.set_num_threads(arguments.threads)
-    torch.set_float32_matmul_precision("high")
-    weights, config = bert_graph.read_model(find_source(arguments.source))
-    layer = bert_graph.Views.of_depth(config.num_hidden_layers).shared
-    material = Material.load(arguments.groups)
-    recipe = recipe_of(arguments, Recipe)
-    rng = np.random.default_rng(arguments.seed)
-    drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
-    material, drawn, checks = material.only(drawn, material.checks(arguments.left_out, rng))
-    texts = Texts.read(material, weights, config, layer, arguments.device)
-    print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
-    layers = range(layer, config.num_hidden_layers)
+    begin = Tuning.of(arguments, Recipe)
+    texts, layers = begin.texts, range(begin.layer, begin.config.num_hidden_layers)
     network = Network(
-        weights, config, layers, recipe, arguments.seed, arguments.device, prefixed=texts.asked is not None
-    )
+        begin.weights, begin.config, layers, begin.recipe, arguments.seed, arguments.device,
+        prefixed=texts.asked is not None,
+    )  # fmt: skip
     start = bert_graph.mean_of(arguments.start) if arguments.start else {}
-    found = tune(network, texts, material.further, drawn, start)
+    found = tune(network, texts, begin.further, begin.steps, start)
     network.parameters = {name: network.put(value) for name, value in found.items()}
-    for name, some in sorted(checks.items()):
+    for name, some in sorted(begin.checks.items()):
         means = measures(network, texts, some)
         print(f"{name}: {len(some)} questions, {' '.join(f'{key} {value:.3f}' for key, value in means.items())}")
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    weights = {name: value.astype(arguments.precision) for name, value in found.items()}
-    learnt = {group.domain for step in drawn for group in step}.union(bert_graph.learnt_from(arguments.start or ()))
-    np.savez(arguments.out, **weights, idf=texts.idf, **{bert_graph.LEARNT: np.array(sorted(learnt))})
-    print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
+    learnt = {group.domain for step in begin.steps for group in step}
+    learnt |= set(bert_graph.learnt_from(arguments.start or ()))
+    write_weights(arguments, found, idf=texts.idf, **{bert_graph.LEARNT: np.array(sorted(learnt))})
+    print(f"{arguments.out}  {asdict(begin.recipe)}  {seconds_so_far()} s")
 
 
 if __name__ == "__main__":

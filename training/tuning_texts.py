@@ -5,30 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from answer_groups import Group
-from bert_graph import BertConfig, Views, kept_pieces
-from bert_torch import tensor_of
-from command import make_parser
+from bert_graph import BertConfig, Views, kept_pieces, read_model
+from bert_torch import EXTRA, tensor_of
+from command import make_parser, seconds_so_far
 from datasets_io import LANGUAGE, PARALLEL
 from document_groups import measured_on
-from export_encoder import lower_of, upper_of
+from export_encoder import find_source, lower_of, upper_of
 from onnx_graphs import open_model
 from semclass.core.artifacts import STATES
+from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
 from semclass.scoring.bm25 import count_terms, statistics
 
 Array = npt.NDArray[Any]
-R = TypeVar("R")
 
 PAIRED = ("squad", "wikiqa")  # domains of questions that the pair head learns from
 LONGEST = 96  # word pieces of a text that are read: one in a hundred is longer, and takes the time of many
@@ -102,6 +102,12 @@ class Rows:
     passages: tuple[tuple[int, ...], ...]
     answers: frozenset[int]
 
+    @classmethod
+    def of(cls, group: Any, row_of: Callable[[Any], int]) -> Rows:
+        """A group whose texts get rows of their own."""
+        question = row_of(group.question)
+        return cls(group.domain, question, tuple(tuple(map(row_of, part)) for part in group.passages), group.answers)
+
 
 @dataclass(frozen=True)
 class Material:
@@ -124,15 +130,7 @@ class Material:
         def at(text: str) -> int:
             return row.setdefault(text, len(row))
 
-        found = tuple(
-            Rows(
-                group.domain,
-                at(group.question),
-                tuple(tuple(map(at, passage)) for passage in group.passages),
-                group.answers,
-            )
-            for group in groups
-        )
+        found = tuple(Rows.of(group, at) for group in groups)
         alone = np.array([at(text) for text in further if text.strip()], np.int64)
         terms = encoder.tokenize(list(row))
         idf = statistics([count_terms(terms)]).idf(np.arange(len(encoder.is_term))) * encoder.is_term
@@ -144,33 +142,26 @@ class Material:
     def save(self, path: Path) -> None:
         """Write a file; see :meth:`load`."""
         groups = [[one.domain, one.question, one.passages, sorted(one.answers)] for one in self.groups]
-        arrays = {
-            "pieces": self.pieces.values,
-            "lengths": self.pieces.lengths().astype(np.int32),
-            "groups": np.frombuffer(json.dumps(groups).encode(), np.uint8),
-            "held": self.held,
-            "further": self.further,
-            "special": np.array(self.special),
-            "prefixes": np.frombuffer(json.dumps(self.prefixes).encode(), np.uint8),
-            "kept": self.kept,
-            "idf": self.idf,
-        }
+        text = json.dumps({"groups": groups, "special": self.special, "prefixes": self.prefixes})
+        arrays = {name: getattr(self, name) for name in ("held", "further", "kept", "idf")}
+        arrays |= {"pieces": self.pieces.values, "lengths": self.pieces.lengths().astype(np.int32)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, **arrays)
+        np.savez_compressed(path, json=np.frombuffer(text.encode(), np.uint8), **arrays)
 
     @classmethod
     def load(cls, path: Path) -> Material:
         """Read what :meth:`save` wrote."""
         with np.load(path, allow_pickle=False) as file:
             a = {name: file[name] for name in file.files}
+        text = json.loads(a["json"].tobytes())
         groups = tuple(
             Rows(domain, question, tuple(map(tuple, passages)), frozenset(answers))
-            for domain, question, passages, answers in json.loads(a["groups"].tobytes())
+            for domain, question, passages, answers in text["groups"]
         )
-        asked, given = map(tuple, json.loads(a["prefixes"].tobytes()))
         pieces = Ragged(a["pieces"], offsets_of(a["lengths"].astype(np.int64)))
-        first, last = a["special"].tolist()
-        return cls(pieces, groups, a["held"], a["further"], (first, last), a["kept"], a["idf"], (asked, given))
+        before, behind = map(tuple, text["prefixes"])
+        first, last = text["special"]
+        return cls(pieces, groups, a["held"], a["further"], (first, last), a["kept"], a["idf"], (before, behind))
 
     def asked(self) -> npt.NDArray[np.bool_]:
         """Which texts are questions; of those without a group every other one is read so, bool (n,)."""
@@ -212,15 +203,7 @@ class Material:
         texts = [row for group in used for row in (group.question, *(one for part in group.passages for one in part))]
         rows = np.unique(np.concatenate([np.array(texts, np.int64), self.further]))
         new = {row: place for place, row in enumerate(rows.tolist())}
-        moved = {
-            id(group): Rows(
-                group.domain,
-                new[group.question],
-                tuple(tuple(new[row] for row in part) for part in group.passages),
-                group.answers,
-            )
-            for group in used
-        }
+        moved = {id(group): Rows.of(group, new.__getitem__) for group in used}
         material = replace(
             self,
             pieces=self.pieces.take(rows),
@@ -246,9 +229,42 @@ def tuning_parser(description: str | None, recipe: type, settings: Sequence[str]
     return parser
 
 
-def recipe_of(arguments: argparse.Namespace, recipe: type[R]) -> R:
-    """A recipe with the settings of the command line."""
-    return recipe(**{item.name: getattr(arguments, item.name) for item in fields(recipe) if item.name in arguments})  # type: ignore[arg-type]
+@dataclass(frozen=True)
+class Tuning:
+    """What a tuning begins with: the original encoder, texts as its lower part reads them, and the groups of each step."""
+
+    recipe: Any
+    weights: dict[str, Array]
+    config: BertConfig
+    layer: int  # last of the lower part
+    texts: Texts
+    further: IntArray  # rows of texts without a group
+    steps: list[list[Rows]]
+    checks: dict[str, list[Rows]]  # by domain, groups that are not learnt from
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, recipe: type) -> Tuning:
+        """Read what the command line names; its settings are those of the recipe."""
+        torch = import_extra("torch", EXTRA)
+        torch.set_num_threads(arguments.threads)
+        torch.set_float32_matmul_precision("high")
+        weights, config = read_model(find_source(arguments.source))
+        layer = Views.of_depth(config.num_hidden_layers).shared
+        chosen = recipe(
+            **{item.name: getattr(arguments, item.name) for item in fields(recipe) if item.name in arguments}
+        )
+        rng, material = np.random.default_rng(arguments.seed), Material.load(arguments.groups)
+        steps = list(batches(material.learnt(arguments.left_out), chosen, rng))
+        material, steps, checks = material.only(steps, material.checks(arguments.left_out, rng))
+        texts = Texts.read(material, weights, config, layer, arguments.device)
+        print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
+        return cls(chosen, weights, config, layer, texts, material.further, steps, checks)
+
+
+def write_weights(arguments: argparse.Namespace, weights: Mapping[str, Array], **further: Array) -> None:
+    """Write weights in the precision that was asked for, and further arrays as they are."""
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(arguments.out, **{name: value.astype(arguments.precision) for name, value in weights.items()}, **further)
 
 
 def batches(groups: Sequence[Rows], recipe: Any, rng: np.random.Generator) -> Iterator[list[Rows]]:
