@@ -47,14 +47,14 @@ from semclass.documents.decoding import reading as reading
 from semclass.documents.decoding import words_of as words_of
 from semclass.documents.labelled import read_labelled as read_labelled
 from semclass.documents.labelled import read_texts as read_texts
+from semclass.documents.readers import CODE as CODE
+from semclass.documents.readers import PlainReader as PlainReader
 from semclass.documents.records import check_cells as check_cells
 from semclass.documents.records import paragraph as paragraph
 from semclass.documents.records import read_json_lines as read_json_lines
 from semclass.documents.records import table as table
 from semclass.documents.sentences import unwrapped_spans as unwrapped_spans
 from semclass.documents.sheets import read_sheet as read_sheet
-from semclass.documents.sources import CODE as CODE
-from semclass.documents.sources import PlainReader as PlainReader
 
 if TYPE_CHECKING:
     from semclass.encoders.batching import watched as watched

@@ -27,7 +27,7 @@ Line = tuple[dict[str, Any], str]
     help="Text file with one text per line, or TSV, CSV or JSON lines with a column `text`; for pairs, JSON lines with "
     "`question` and `sentence`. Use - for standard input.",
 )
-@options.text_column
+@options.column("text")
 @options.encoding
 @click.option(
     "--head",

@@ -21,7 +21,7 @@ from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
-    from semclass.documents.sources import Skipped
+    from semclass.documents.readers import Skipped
     from semclass.index.passage_encoder import PassageEncoder
 
 LISTED = 10  # files of a kind, and paragraphs of boilerplate, that are listed, at most; a JSON line holds all
@@ -32,7 +32,7 @@ KINDS = {
     "empty": "skipped {} without text",
     "copy": "left out {} with the text of another one; --keep-copies keeps all",
 }
-"""Kinds of :class:`semclass.documents.sources.Skipped` files, and how a list of them begins."""
+"""Kinds of :class:`semclass.documents.readers.Skipped` files, and how a list of them begins."""
 
 _options = options.together(
     click.option(
@@ -114,8 +114,7 @@ class Reading:
 
     def _read(self, path: Path, step: Progress, before: Sequence[str]) -> Iterator[semclass.Passage]:
         from semclass.documents.chunking import named_by_content
-        from semclass.documents.readers import iter_passages
-        from semclass.documents.sources import find_files, listed
+        from semclass.documents.readers import find_files, iter_passages, listed
 
         def skip(document: Skipped) -> None:
             if self.strict and document.kind != "copy":

@@ -84,9 +84,6 @@ encoder = click.option(
     help="Encoder to use: a folder, the name of an installed package of models, e.g. multilingual, or hub:NAME for a "
     "sentence-transformers model. Default: the shipped encoder.",
 )
-text_column = click.option(
-    "--text-column", metavar="NAME", help="Name of the column with the text of each row. Default: a usual name."
-)
 encoding = click.option("--encoding", help="Encoding of non-UTF-8 files, e.g. cp1252.")
 threads = click.option("--threads", type=positive, help="Number of CPU threads.")
 heads = click.option(
@@ -117,16 +114,13 @@ def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return lambda command: reduce(lambda made, option: option(made), reversed(several), command)
 
 
-columns = together(
-    *(
-        click.option(
-            f"--{kind}-column",
-            metavar="NAME",
-            help=f"Name of the column with the {kind} of each row. Default: it is found.",
-        )
-        for kind in ("text", "id", "title")
-    )
-)
+def column(kind: str) -> Callable[[Command], Command]:
+    """An option that names a column of records, by what it holds."""
+    about = f"Name of the column with the {kind} of each row. Default: a usual name."
+    return click.option(f"--{kind}-column", metavar="NAME", help=about)
+
+
+columns = together(*map(column, ("text", "id", "title")))
 
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:

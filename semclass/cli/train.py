@@ -27,8 +27,8 @@ MAX_LABELS = 20
     type=options.InputPath(),
     help="File of labelled texts to test the head on. Default: cross-validation on FILE.",
 )
-@options.text_column
-@click.option("--label-column", metavar="NAME", help="Name of the column with the label. Default: a usual name.")
+@options.column("text")
+@options.column("label")
 @click.option("--multi-label", is_flag=True, help="A text may have several labels, separated by commas, or no label.")
 @click.option(
     "--target-precision",

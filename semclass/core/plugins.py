@@ -20,7 +20,7 @@ MODELS = "semclass.models"
 """Group of models: the path of their folder under their name."""
 
 READERS = "semclass.readers"
-"""Group of readers of documents: under any name, a class as :class:`semclass.documents.sources.Reader`."""
+"""Group of readers of documents: under any name, a class as :class:`semclass.documents.readers.Reader`."""
 
 STEPS = "semclass.steps"
 """Group of steps between files and an index: under their names, functions of documents or passages."""

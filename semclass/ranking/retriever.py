@@ -13,8 +13,7 @@ import numpy as np
 from semclass.core.checks import check_choice, check_positive, check_text, check_texts, counted
 from semclass.core.errors import InputError, SkippedWarning, warn
 from semclass.core.types import Encoder, FloatArray, Hit, IntArray, Passage, SearchResult
-from semclass.documents.readers import iter_passages
-from semclass.documents.sources import Skipped
+from semclass.documents.readers import Skipped, iter_passages
 from semclass.encoders.batching import concurrency_limit
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.candidates import Candidates, Query, make_hits

@@ -10,8 +10,7 @@ from world import FAKE
 
 from semclass import Chunking, InputError, Passage, PassageIndex, SkippedWarning
 from semclass.documents.labelled import read_texts
-from semclass.documents.readers import iter_passages, read_passages
-from semclass.documents.sources import find_files, listed
+from semclass.documents.readers import find_files, iter_passages, listed, read_passages
 
 
 def write_lines(path, *records):
