@@ -97,10 +97,6 @@ class RemoteIndex(Header):
     def __len__(self) -> int:
         return self.statistics.passages
 
-    def terms_of(self, query: Query) -> npt.NDArray[np.uint32]:
-        """Return the terms of a question for BM25, uint32."""
-        return terms_of([query.query_used], self.language).values
-
     @staticmethod
     def fields_of(index: PassageIndex) -> dict[str, Any]:
         """Return the attributes of a remote index that holds the passages of `index`."""
@@ -158,7 +154,8 @@ class RemoteIndex(Header):
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Let the engine find passages, and score these as :meth:`semclass.PassageIndex.candidates` does."""
-        terms = {term: float(weight) for term, weight in bm25.weighted(self.statistics, self.terms_of(query))}
+        words = terms_of([query.query_used], self.language).values
+        terms = {term: float(weight) for term, weight in bm25.weighted(self.statistics, words)}
         vector = unit(query.pooled) if len(query.pooled) else query.pooled
         condition = None if where is None else filters.parse(where)
         rows = list(self.find(Wanted(vector, terms, max(n, fusion.DEPTH), condition)))
