@@ -161,8 +161,10 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
         page = number if len(pages) > 1 else None
         heading = None
         for part in _parts(text, start, end, read, markdown=markdown):
-            if isinstance(part, Heading) and _is_text(part.name, headings):
-                part = Block("text", (_named(text, part.place),))
+            if isinstance(part, Heading):
+                is_note = bool(headings) and part.name.rstrip(" :!.").casefold() in NOTES
+                if is_note or len(part.name) > MAX_HEADING:  # begins no section
+                    part = Block("text", (_named(text, part.place),))
             if isinstance(part, Heading):
                 section += 1
                 headings = [above for above in headings if above.level < part.level]
@@ -172,12 +174,6 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
                 names = tuple(above.name for above in headings)
                 yield replace(part, section=section, headings=names, heading=heading, page=page, markdown=markdown)
         section += 1
-
-
-def _is_text(heading: str, above: Sequence[Heading]) -> bool:
-    """Whether a heading begins no section: a note on what stands above, or a text."""
-    is_note = bool(above) and len(heading) < MAX_NAME and heading.rstrip(" :!.").casefold() in NOTES
-    return is_note or len(heading) > MAX_HEADING
 
 
 def _named(text: str, heading: Unit) -> Unit:

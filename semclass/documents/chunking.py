@@ -263,14 +263,13 @@ def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
 
 
 def joined(known: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Join the fields of a reader with those of a file. A field of the file with the same name gets "_" at its end."""
-    return {**known, **{f"{name}_" if name in known else name: value for name, value in bounded(metadata).items()}}
+    """Join the fields of a reader with those of a file. A field of the file with the same name gets "_" at its end.
 
-
-def bounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy metadata with names of at most 60 characters, and values of at most 2,000; of lists, the first items."""
+    Names of the file have at most 60 characters, and values at most 2,000; of lists, the first items are kept.
+    """
     check_depth(dict(metadata), "metadata")
-    return {str(name)[:MAX_NAME]: _first(value, MAX_VALUE) for name, value in metadata.items()}
+    own = {str(name)[:MAX_NAME]: _first(value, MAX_VALUE) for name, value in metadata.items()}
+    return {**known, **{f"{name}_" if name in known else name: value for name, value in own.items()}}
 
 
 def _first(value: Any, room: int) -> Any:
@@ -389,7 +388,8 @@ def _joined(text: str, section: Sequence[Block], chunking: Chunking) -> Iterator
     full = FULL_WORDS if section[0].headings and not chunking.limit else SMALL_WORDS
     words, table = full, False
     for block in section if chunking.limit else chain.from_iterable(_parts(text, block) for block in section):
-        held = _up_to(2 * full, text, block)
+        spoken = chain.from_iterable(_SPOKEN.finditer(unit.written(text)) for unit in _rows(block))
+        held = len(list(islice(spoken, 2 * full)))  # more makes no difference
         fits = words < full and words + held <= 2 * full and not table and block.kind not in _WRITTEN
         if groups and (words < SMALL_WORDS or fits) and not _is_another(groups[-1], block):
             groups[-1].append(block)
@@ -409,12 +409,6 @@ def _joined(text: str, section: Sequence[Block], chunking: Chunking) -> Iterator
 def _is_another(group: Sequence[Block], block: Block) -> bool:
     """Whether a block is another entry of a list that a group holds one of."""
     return bool(block.entry) and any(part.entry == block.entry for part in group)
-
-
-def _up_to(most: int, text: str, block: Block) -> int:
-    """Count the words of a block, signs alone aside, up to a number."""
-    words = (word for unit in _rows(block) for word in _SPOKEN.finditer(unit.written(text)))
-    return len(list(islice(words, most)))
 
 
 def _sentences(text: str, block: Block, limit: int) -> Iterator[Unit]:
