@@ -231,7 +231,7 @@ def tuning_parser(description: str | None, recipe: type, settings: Sequence[str]
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a tuning begins with: the original encoder, texts as its lower part reads them, and the groups of each step."""
+    """The start of a tuning: the original encoder, texts as its lower part reads them, and the groups of each step."""
 
     recipe: Any
     weights: dict[str, Array]
