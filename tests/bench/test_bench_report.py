@@ -49,7 +49,7 @@ def test_a_page_has_the_figures_of_its_file():
     text = page()
     assert "- Items: 5,463" in text
     assert "| semclass | 97.8% (95.8 to 98.8) | 1.22 | 150 | 1 | - |" in text
-    assert "| ten lines | 95.8% (93.8 to 96.8) | 9.51 | 150 | 1 | 22 |" in text
+    assert "| ten lines | 95.8% (93.8 to 96.8) | 9.51 | 150 | 1 | 22.4 |" in text
     assert "| flan-ul2 (recorded) |" in text
     assert "| fine-tuned (2026-11-19) | 97.6%" in text
     assert "- **fine-tuned**: What fine-tuned is." in text
