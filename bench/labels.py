@@ -27,7 +27,7 @@ from question_data import Questions, joined, read_questions
 from question_sets import misspell
 from semclass import Encoding, OnnxEncoder, QuestionClassifier, TextClassifier, ZeroShotClassifier
 from semclass.core import artifacts
-from semclass.train.data import PHRASES, words_of
+from semclass.train.estimators import PHRASES, words_of
 from semclass.train.fitted import expected_calibration_error, log_loss
 
 DRAWS = 5  # times that every question is misspelt anew

@@ -63,7 +63,7 @@ except MissingExtraError as error:
     assert in_new_process(code).splitlines() == [
         "HybridRetriever False",
         "True",
-        'this needs sklearn, which is not installed; run: pip install "semclass[train]"',
+        'this needs onnx, which is not installed; run: pip install "semclass[train]"',
     ]
     assert in_new_process("from semclass import *; print(TextClassifier.__name__)") == "TextClassifier"
 

@@ -31,8 +31,7 @@ from datasets_io import read_jsonl, read_tsv, rows_of, squad_train
 from question_data import read_questions, same_but_for_marks
 from semclass.heads.query_focus import GENERIC
 from semclass.heads.texts import open_encoder
-from semclass.train.data import Targets, problem_of
-from semclass.train.fit import Choice, fit_problem
+from semclass.train.fit import Choice, Targets, fit_problem, problem_of
 from semclass.train.fitted import head_to_onnx
 
 MAX_TEXTS, MAX_QUESTIONS, MAX_CHAT = 400, 800, 60  # of a source of in_scope, of generic; of an intent out of scope

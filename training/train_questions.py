@@ -59,8 +59,7 @@ from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller
 from semclass.heads.texts import open_encoder
-from semclass.train.data import Targets, problem_of
-from semclass.train.fit import Choice, fit_problem
+from semclass.train.fit import Choice, Targets, fit_problem, problem_of
 from semclass.train.fitted import FittedHead, head_probabilities, head_to_onnx
 
 FOLDS = 5

@@ -58,7 +58,7 @@ def train(
     """
     from semclass.documents.labelled import read_labelled
     from semclass.train import report as reports
-    from semclass.train.estimators import TextClassifier
+    from semclass.train.estimators import TextClassifier, shared_encoder
 
     started = time.perf_counter()
     columns: dict[str, Any] = {name.removesuffix("_column"): value for name, value in named.items()}
@@ -79,9 +79,9 @@ def train(
     model.save(head)
     judged = held_out = reports.held_out(model, data)
     if tested is not None:
-        judged = reports.judged(model, tested, range(len(tested.texts)), model.predict_proba(tested.texts))
+        judged = reports.judged(model, tested, model.predict_proba(tested.texts))
     figures = reports.figures(judged, target_precision, None if tested is None else held_out)
-    wrong = reports.wrong_cases(model, judged, own=tested is None)
+    wrong = reports.wrong_cases(model.examples_, judged, shared_encoder(encoder), own=tested is None)
     record = {
         "head": str(head),
         "file": str(file),

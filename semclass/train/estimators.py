@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from semclass.core import artifacts
 from semclass.core.checks import check_positive, check_probability, check_texts
-from semclass.core.errors import InputError, import_extra
-from semclass.core.types import ABSTAIN, ClassName, DoubleArray, Encoder, Label
-from semclass.encoders.batching import warn_truncated
-from semclass.heads.head import decide, labelled
-from semclass.heads.texts import TextModel
-from semclass.train.data import (
-    Progress,
-    Targets,
-    encode,
-    names_of,
-    problem_of,
-    say_to,
-    shared_encoder,
-)
-from semclass.train.fit import Choice, fit_problem
+from semclass.core.errors import InputError
+from semclass.core.types import ABSTAIN, ClassName, DoubleArray, Encoder, FloatArray, IntArray, Label
+from semclass.encoders.batching import CHUNK, warn_truncated
+from semclass.heads.head import SURFACE, decide, labelled
+from semclass.heads.surface import surface_features
+from semclass.heads.texts import TextModel, open_encoder
+from semclass.train.fit import Choice, Targets, fit_problem, problem_of
 from semclass.train.fitted import FittedHead, head_probabilities, head_to_onnx
 from semclass.train.report import Examples, report_of
 
@@ -37,10 +35,76 @@ SEVERAL_LABELS = ({"pooled": 1.0, "surface": 1.0, "entities": 1.0}, {"pooled": 4
 """The same where a text may have several labels. Spelling and entities show whether a passage tells a name, a number or a
 place."""
 
-_base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("base", "utils.validation"))
+PHRASES = ("{}", "a question about {}", "I want to talk about {}", "help with {}")
+"""Sentences around a class's name. The mean of their vectors is nearer to messages than the vector of the name."""
+
+Say: TypeAlias = Callable[[str], object]
+Progress: TypeAlias = Say | bool
+Views: TypeAlias = dict[str, FloatArray]
 
 
-class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
+def words_of(label: ClassName) -> str:
+    """Return the words of a label, joined by spaces; "" for a label that is a number."""
+    return " ".join(re.findall(r"[^\W_]+", label)) if isinstance(label, str) else ""
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def _named_encoder(name: str | None) -> Encoder:
+    """Load an encoder once; the clones of a grid search share it."""
+    return open_encoder(name)
+
+
+def shared_encoder(encoder: Encoder | str | Path | None) -> Encoder:
+    """Return the encoder that a parameter means."""
+    if encoder is None or isinstance(encoder, (str, Path)):
+        return _named_encoder(None if encoder is None else str(encoder))
+    return encoder
+
+
+def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Say) -> tuple[Views, list[int]]:
+    """Views of texts, and which texts were longer than the encoder reads."""
+    parts: dict[str, list[FloatArray]] = {name: [] for name in names}
+    wanted = [name for name in parts if name != SURFACE]
+    cut: list[int] = []
+    for start in range(0, len(texts), CHUNK):
+        chunk = list(texts[start : start + CHUNK])
+        encoding = encoder.encode(chunk, views=wanted)
+        cut += [start + row for row in encoding.truncated]
+        for name, part in parts.items():
+            part.append(surface_features(chunk) if name == SURFACE else encoding.rows(name))
+        say(f"encoded {start + len(chunk)} of {len(texts)} texts")
+    return {name: np.concatenate(part) for name, part in parts.items()}, cut
+
+
+def say_to(progress: Progress) -> Say:
+    """The caller's function, or one line of standard error if that is a terminal, or nothing."""
+    if callable(progress):
+        return progress
+    if not (progress and sys.stderr.isatty()):
+        return lambda line: None
+    width = shutil.get_terminal_size().columns - 1  # a longer line would wrap
+    return lambda line: sys.stderr.write(f"\r{line[:width]}\x1b[K")  # the code blanks the line to its end
+
+
+def names_of(classes: Sequence[ClassName], views: Sequence[str], encoder: Encoder) -> tuple[IntArray, Views] | None:
+    """Encode the names of classes in `PHRASES`: their places, and a row for each; None if fewer than two are words."""
+    places = [place for place, label in enumerate(classes) if words_of(label)]
+    if len(places) < 2:
+        return None
+    texts = [phrase.format(words_of(classes[place])) for place in places for phrase in PHRASES]
+    found, _ = encode(texts, views, encoder, lambda line: None)
+    return np.array(places), {
+        view: rows.reshape(len(places), len(PHRASES), -1).mean(axis=1) for view, rows in found.items()
+    }
+
+
+# -- the classifier ---------------------------------------------------------------------------------------------------
+
+
+class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Trains a calibrated classifier of texts on your own labels.
 
     The classifier is a head over the outputs of an encoder.
@@ -80,7 +144,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         thresholds are zeros unless you give `target_precision`.
     out_of_fold_
         Probabilities from heads that were not trained on the text, float64 of shape (n, n_classes), in the order of the
-        training texts. A text without such a head has nan.
+        training texts.
     examples_
         The training texts with their vectors.
     report_
@@ -170,7 +234,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Rows sum to 1 unless `multi_label` is true. Raises an InputError or InputTypeError if a text is empty or not a
         string, or the encoder is not the one that the classifier was trained with. So do the methods below.
         """
-        _validation.check_is_fitted(self)
+        check_is_fitted(self)
         texts = check_texts(X)
         encoder = shared_encoder(self.encoder)
         if encoder.fingerprint != self.encoder_fingerprint_:
@@ -184,7 +248,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     @property
     def classes(self) -> tuple[ClassName, ...]:
         """The sorted labels, under the same name as in :class:`semclass.TextModel`."""
-        _validation.check_is_fitted(self)
+        check_is_fitted(self)
         return tuple(self.classes_.tolist())
 
     def classify(self, X: Iterable[str]) -> list[Label]:
@@ -224,7 +288,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Returns the path of the manifest. Raises an ArtifactError if the folder cannot be written; a MissingExtraError
         if onnx is not installed.
         """
-        _validation.check_is_fitted(self)
+        check_is_fitted(self)
         head, report, thresholds = self.head_, self.report_, self.label_thresholds_
         fields = {
             "task": "text-classification",

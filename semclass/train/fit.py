@@ -11,16 +11,22 @@ the head that was cross-validated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
+from scipy.optimize import minimize
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils import check_random_state
 
-from semclass.core.errors import import_extra
-from semclass.core.types import DoubleArray, IntArray
-from semclass.train.data import Fold, Problem, Say, folds_of
+from semclass.core.checks import check_positive, short
+from semclass.core.errors import InputError, InputTypeError
+from semclass.core.types import ClassName, DoubleArray, FloatArray, IntArray
 from semclass.train.fitted import (
     SMALLEST,
     FittedHead,
@@ -33,6 +39,7 @@ from semclass.train.fitted import (
     squared_distances,
 )
 
+NAME_WEIGHT = 1.5  # as how many examples the name of a class counts
 KINDS = {"sigmoid": "logistic", "softmax": "kernel"}
 """Name of the regression of each link."""
 
@@ -53,7 +60,177 @@ FLAT = 0.01  # share of the median deviation of a view's columns below which one
 NO_VARIANCE = 1e-10  # share of the first principal axis's variance below which an axis is rounding error
 PROPORTIONAL = ("pooled",)  # views whose columns keep their proportions; the columns of others are standardised
 
+Fold: TypeAlias = tuple[IntArray, IntArray]  # rows to fit on and rows to score
 Solution: TypeAlias = tuple[DoubleArray, DoubleArray]  # weights of features (r, classes) and biases (classes,)
+
+
+# -- labels and arrays ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Checked labels of n texts."""
+
+    rows: Sequence[tuple[ClassName, ...]]  # each text's
+    classes: tuple[ClassName, ...]  # all of them, sorted
+    multi_label: bool  # whether a text may have several
+
+    @classmethod
+    def of(cls, y: Any, *, multi_label: bool) -> Targets:
+        """Check labels of either shape."""
+        if y is None or isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
+            raise InputTypeError(f"labels must be a sequence with one label per text, not {short(y)}")
+        remedy = "; for several labels per text set multi_label=True"
+        rows = [
+            _several(item, f"labels[{place}]") if multi_label else (_label(item, f"labels[{place}]", remedy),)
+            for place, item in enumerate(y)
+        ]
+        classes = {label for row in rows for label in row}
+        if len({type(label) for label in classes}) > 1:
+            raise InputTypeError("labels mix strings and integers; make all of them strings")
+        return cls(rows, tuple(sorted(classes)), multi_label=multi_label)
+
+    def matrix(self) -> npt.NDArray[np.bool_]:
+        """Which text has which class, bool of shape (n, n_classes)."""
+        found: npt.NDArray[np.bool_] = (
+            MultiLabelBinarizer(classes=self.classes).fit_transform(self.rows).astype(np.bool_)
+        )
+        return found
+
+
+def _label(item: Any, name: str, remedy: str = "") -> ClassName:
+    """Check one label; numpy's scalars become Python's."""
+    if isinstance(item, np.generic):
+        item = item.item()
+    if isinstance(item, bool) or not isinstance(item, (str, int)):
+        raise InputTypeError(f"{name} must be a string or an integer, not {type(item).__name__}: {short(item)}{remedy}")
+    return item
+
+
+def _several(item: Any, name: str) -> tuple[ClassName, ...]:
+    if isinstance(item, (str, bytes)) or not isinstance(item, Iterable):
+        raise InputTypeError(
+            f"{name} must be a collection of labels with multi_label=True, not {short(item)}; write ({short(item)},)"
+        )
+    return tuple(sorted({_label(label, name) for label in item}, key=str))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training data of n texts, and of m further examples behind them, which are never scored."""
+
+    views: Mapping[str, FloatArray]  # (n + m, dim) each
+    truth: IntArray  # class indices (n,) for softmax, 0 or 1 (n, classes) for sigmoid
+    targets: DoubleArray  # (n + m, classes), in [0, 1]
+    strata: IntArray  # (n,): what folds are balanced by
+    weight: DoubleArray  # (n + m,): as how many examples each counts, of texts 1
+    classes: tuple[str, ...]
+    link: str
+    names: IntArray  # rows of the names of classes
+
+    def subset(self, rows: IntArray) -> Problem:
+        """The same problem with some of its texts and all further examples."""
+        shift = len(rows) - len(self.truth)
+        every = np.append(rows, np.arange(len(self.truth), len(self.weight)))
+        return replace(
+            self,
+            views={view: values[every] for view, values in self.views.items()},
+            truth=self.truth[rows],
+            targets=self.targets[every],
+            strata=self.strata[rows],
+            weight=self.weight[every],
+            names=self.names + shift,
+        )
+
+    def with_names(self, places: IntArray, views: Mapping[str, FloatArray]) -> Problem:
+        """Add the names of some classes as examples.
+
+        They are moved to the middle of the texts: names differ from messages, and all in the same way.
+        """
+        n = len(self.truth)
+        share = 1 / np.bincount(self.truth)[self.truth]  # equal for classes
+        moved = {
+            view: rows - rows.mean(axis=0) + np.average(self.views[view][:n], axis=0, weights=share)
+            for view, rows in views.items()
+        }
+        return replace(
+            self,
+            views={view: np.concatenate([rows, moved[view].astype(np.float32)]) for view, rows in self.views.items()},
+            targets=np.concatenate([self.targets, np.eye(len(self.classes))[places]]),
+            weight=np.append(self.weight, np.full(len(places), NAME_WEIGHT)),
+            names=len(self.weight) + np.arange(len(places)),
+        )
+
+
+def problem_of(views: Mapping[str, FloatArray], targets: Targets) -> Problem:
+    """Refuse data that no head can be fitted to, and bring the rest into arrays.
+
+    Of labels of which a text has one, there must be two. Of others, at least one needs two texts with it and two without.
+    """
+    if not targets.classes:
+        raise InputError("no text has a label; give at least one label with two examples")
+    matrix = targets.matrix()
+    counts = matrix.sum(axis=0)
+    if targets.multi_label:
+        truth, without = matrix.astype(np.int64), len(matrix) - counts
+        if np.minimum(counts, without).max() < 2:
+            raise InputError(
+                f"there are {counts.max()} texts with the label and {without[counts.argmax()]} without; give at "
+                "least 2 of each"
+            )
+        # the rarest class of each text, from 1, or 0 for none
+        strata = np.where(matrix.any(axis=1), np.where(matrix, counts, len(matrix) + 1).argmin(axis=1) + 1, 0)
+    else:
+        truth = strata = matrix.argmax(axis=1)
+        if len(counts) < 2:
+            raise InputError("labels hold 1 class; give at least two classes with at least 1 example each")
+    arrays = {view: np.asarray(values, np.float32) for view, values in views.items()}
+    classes, link = tuple(map(str, targets.classes)), "sigmoid" if targets.multi_label else "softmax"
+    weight, none = np.ones(len(matrix)), np.zeros(0, np.int64)
+    return Problem(arrays, truth, matrix.astype(np.float64), strata, weight, classes, link, none)
+
+
+def folds_of(problem: Problem, groups: Sequence[str], folds: int, seed: int) -> list[Fold]:
+    """Balanced folds that keep groups together, fewer than `folds` where a class or the groups are too few.
+
+    If fewer than two classes have two groups, one fold scores all texts by the names of classes alone.
+    """
+    count = len(problem.truth)
+    numbers = np.unique(np.asarray(groups, np.str_), return_inverse=True)[1]
+    if problem.link == "softmax" and not can_hold_out(problem.truth, numbers):
+        if not len(problem.names):
+            raise InputError(
+                "fewer than two classes have two different examples, and the names of the labels cannot serve as "
+                "examples; give at least two different examples of two classes"
+            )
+        return [(np.zeros(0, np.int64), np.arange(count))]
+    if check_positive(folds, "folds") < 2:
+        raise InputError("folds is 1; cross-validation needs at least 2")
+    sizes = np.sort(np.bincount(problem.strata))
+    rarest = int(sizes[0] if problem.link == "sigmoid" and len(problem.classes) == 1 else sizes[-2])
+    folds = min(folds, rarest, int(numbers.max()) + 1)
+    if folds < 2:
+        raise InputError("all texts are in one group; give at least two groups")
+    # shuffled here, as scikit-learn 1.8 does: releases before it, the last for Python 3.10, lose the balance by shuffling
+    order = check_random_state(seed).permutation(numbers.max() + 1)
+    numbers, splitter = np.argsort(order)[numbers], StratifiedGroupKFold(folds)
+    with warnings.catch_warnings():
+        # classes rarer than the folds are missing from some; that is known and handled
+        warnings.simplefilter("ignore", UserWarning)
+        found = list(splitter.split(np.zeros(count), problem.strata, numbers))
+    # a sigmoid head of several classes bears that a fold holds none of a rare one
+    if any(len(np.unique(problem.strata[fitted])) < 2 for fitted, _ in found):
+        raise InputError("a fold has only one class to train on; give more examples, more groups or fewer folds")
+    return found
+
+
+def can_hold_out(truth: IntArray, groups: IntArray) -> bool:
+    """Whether two classes have texts of at least two groups each."""
+    pairs = np.unique(np.stack([truth, groups]), axis=1)[0]
+    return bool(np.sort(np.bincount(pairs, minlength=2))[-2] > 1)
+
+
+# -- the choice of a setting ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -83,18 +260,18 @@ class Space:
 def fit_problem(
     problem: Problem,
     choices: Sequence[Choice],
-    groups: Sequence[str] | None,
+    groups: Sequence[str],
     *,
-    folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]],
+    folds: int,
     seed: int,
-    say: Say,
+    say: Callable[[str], object],
     landmarks: int = LANDMARKS,
 ) -> FittedHead:
     """Choose a setting and its regularisation by stratified cross-validation, fit it to all texts, and calibrate it.
 
     The probabilities are calibrated on scores of heads that did not see the text. Texts of one group, such as
-    near-duplicates, are kept in one fold. `folds` is their number, or rows to fit on and rows to score. `say` is called
-    with a line of text for each step. Raises an InputError for data that no head can be fitted to.
+    near-duplicates, are kept in one fold. `say` is called with a line of text for each step.
+    Raises an InputError for data that no head can be fitted to.
     """
     splits = folds_of(problem, groups, folds, seed)
     winner, tried, compared = _search(problem, choices, splits, landmarks, say)
@@ -103,13 +280,11 @@ def fit_problem(
     say(f"fitting {chosen}")
     space = space_of(problem, best, landmarks)
     held_out, solutions = _held_out(problem, space, best, strength, splits)
-    scored = np.flatnonzero(np.isfinite(held_out[: len(problem.truth)]).all(axis=1))
-    judged, (slope, intercept), figures = judge(problem, held_out[: len(problem.truth)], scored)
-    uncalibrated = probabilities_of(held_out[scored], problem.link)
-    figures["uncalibrated_log_loss"] = log_loss(
-        uncalibrated, problem.truth[scored], problem.link, problem.weight[scored]
-    )
-    rows = np.concatenate([problem.used, *([problem.names] if best.names else [])])
+    texts = np.arange(len(problem.truth))
+    probabilities, (slope, intercept), figures = judge(problem, held_out, texts)
+    uncalibrated = probabilities_of(held_out[texts], problem.link)
+    figures["uncalibrated_log_loss"] = log_loss(uncalibrated, problem.truth, problem.link)
+    rows = np.concatenate([texts, *([problem.names] if best.names else [])])
     start = tuple(np.mean(part, axis=0) for part in zip(*solutions, strict=True))
     solved = solve(problem, space, strength, rows, start)
     head = _head(problem, best, space, solved)
@@ -117,8 +292,6 @@ def fit_problem(
         head = replace(head, slope=float(slope[0]), intercept=float(intercept[0]))
     else:  # each class has its own
         head = replace(head, weights=head.weights * slope, bias=head.bias * slope + intercept)
-    probabilities = np.full((len(problem.truth), len(problem.classes)), np.nan)
-    probabilities[scored] = judged
     report = {"examples": len(problem.truth), "folds": len(splits), "seed": seed, "chosen": chosen, **figures}
     report |= {"candidates": tried, "compared": compared}
     return replace(head, out_of_fold=probabilities, report=report)
@@ -143,13 +316,12 @@ def _named(problem: Problem, choice: Choice, strength: float) -> str:
 
 
 def _search(
-    problem: Problem, choices: Sequence[Choice], splits: Sequence[Fold], landmarks: int, say: Say
+    problem: Problem, choices: Sequence[Choice], splits: Sequence[Fold], landmarks: int, say: Callable[[str], object]
 ) -> tuple[_Attempt, list[dict[str, Any]], int]:
     """The attempt of the least log loss, the figures of all attempts, and on how many texts they were compared."""
-    order = problem.used[np.argsort(problem.strata[problem.used], kind="stable")]  # every class has its share
-    rows = np.sort(order[np.linspace(0, len(order) - 1, min(SEARCH_TEXTS, len(order))).astype(np.int64)])
+    rows = spread(problem, SEARCH_TEXTS)
     part, inside = problem, [(fitted, scored) for fitted, scored in splits if len(scored)][:SEARCH_FOLDS]
-    if len(rows) < len(order):
+    if len(rows) < len(problem.truth):
         place = np.full(len(problem.truth), -1)
         place[rows] = np.arange(len(rows))
         part = problem.subset(rows)
@@ -211,20 +383,20 @@ def judge(
 ) -> tuple[DoubleArray, tuple[DoubleArray, DoubleArray], dict[str, float]]:
     """Calibrate on some texts' held-out scores: their probabilities, slopes and intercepts, and figures."""
     scores, link = held_out[rows], problem.link
-    truth, weight = problem.truth[rows], problem.weight[rows]
-    slope, intercept = calibrate(scores, truth, link, weight)
+    truth = problem.truth[rows]
+    slope, intercept = calibrate(scores, truth, link)
     probabilities = probabilities_of(slope * scores + intercept, link)
     if link == "sigmoid":
-        accuracy = np.average(((probabilities >= 0.5) == (truth == 1)).mean(axis=1), weights=weight)
+        accuracy = ((probabilities >= 0.5) == (truth == 1)).mean()
         columns = zip(probabilities.T, truth.T == 1, strict=True)
-        error = np.mean([expected_calibration_error(*column, weight=weight) for column in columns])
+        error = np.mean([expected_calibration_error(*column) for column in columns])
     else:
         right = probabilities.argmax(axis=1) == truth
-        accuracy = np.average(right, weights=weight)
-        error = np.float64(expected_calibration_error(probabilities.max(axis=1), right, weight=weight))
+        accuracy = right.mean()
+        error = np.float64(expected_calibration_error(probabilities.max(axis=1), right))
     figures = {
         "accuracy": float(accuracy),
-        "log_loss": log_loss(probabilities, truth, link, weight),
+        "log_loss": log_loss(probabilities, truth, link),
         "calibration_error": float(error),
     }
     return probabilities, (slope, intercept), figures
@@ -235,14 +407,12 @@ def judge(
 
 def space_of(problem: Problem, choice: Choice, landmarks: int, coordinates_kept: int = COORDINATES) -> Space:
     """Compute the coordinates that the folds share, from texts without their labels."""
-    linalg = import_extra("scipy.linalg", "train")
     projection = _project(problem, choice)
     coordinates = projection(np.concatenate([problem.views[view] for view in choice.weights], axis=1))
     points, back = None, np.eye(coordinates.shape[1])
     features: npt.NDArray[Any] = coordinates
     if problem.link == "softmax":
-        order = problem.used[np.argsort(problem.strata[problem.used], kind="stable")]
-        places = np.sort(order[np.linspace(0, len(order) - 1, min(landmarks, len(order))).astype(np.int64)])
+        places = spread(problem, landmarks)
         points = Quantised.of(coordinates[np.append(places, problem.names if choice.names else problem.names[:0])])
         kernel, between = (
             np.exp(-GAMMA * squared_distances(some, points.dense())) for some in (coordinates, points.dense())
@@ -256,28 +426,33 @@ def space_of(problem: Problem, choice: Choice, landmarks: int, coordinates_kept:
     return Space(projection, points, features @ axes, np.maximum(lengths, 0.0).astype(np.float64), back @ axes)
 
 
+def spread(problem: Problem, most: int) -> IntArray:
+    """Rows of at most so many texts, with a share of every class."""
+    order = np.argsort(problem.strata, kind="stable")
+    return np.sort(order[np.linspace(0, len(order) - 1, min(most, len(order))).astype(np.int64)])
+
+
 def _project(problem: Problem, choice: Choice) -> Projection:
     """Standardise views, rotate large ones to their principal axes, and scale to a mean squared distance of 1."""
-    used = problem.used
+    count = len(problem.truth)
     matrices, centre, whole = [], [], sum(choice.weights.values())
     for view, share in choice.weights.items():
-        rows, weight = problem.views[view][used].astype(np.float64), problem.weight[used]
-        mean = np.average(rows, axis=0, weights=weight)
-        spread = np.sqrt(np.average((rows - mean) ** 2, axis=0, weights=weight))
+        rows = problem.views[view][:count].astype(np.float64)
+        mean, deviation = rows.mean(axis=0), rows.std(axis=0)
         # a column that hardly varies says nothing; do not blow up its rounding errors
-        flat = spread < max(FLAT * float(np.median(spread)), 1e-6)
-        spread = np.where(flat, 1.0, spread)
+        flat = deviation < max(FLAT * float(np.median(deviation)), 1e-6)
+        deviation = np.where(flat, 1.0, deviation)
         if view in PROPORTIONAL:
-            spread = np.full(len(spread), np.sqrt(np.square(spread).mean()) or 1.0)
-        standard = (problem.views[view] - mean) / spread
+            deviation = np.full(len(deviation), np.sqrt(np.square(deviation).mean()) or 1.0)
+        standard = (problem.views[view] - mean) / deviation
         axes = np.eye(len(mean))
         if len(mean) > COMPONENTS:
-            axes = _principal_axes(np.concatenate([standard[used] * np.sqrt(weight)[:, None], standard[problem.names]]))
+            axes = _principal_axes(standard)
         # two independent texts are on average twice the variance apart
-        variance = np.average(((standard[used] @ axes) ** 2).sum(axis=1), weights=weight)
-        matrices.append(axes / spread[:, None] * np.sqrt(share / whole / max(2 * variance, SMALLEST)))
+        variance = ((standard[:count] @ axes) ** 2).sum(axis=1).mean()
+        matrices.append(axes / deviation[:, None] * np.sqrt(share / whole / max(2 * variance, SMALLEST)))
         centre.append(mean)
-    block = import_extra("scipy.linalg", "train").block_diag(*matrices)
+    block = linalg.block_diag(*matrices)
     matrix = Quantised.of(block)
     return Projection(matrix, (np.concatenate(centre) @ matrix.dense()).astype(np.float32))
 
@@ -308,7 +483,6 @@ def solve(problem: Problem, space: Space, strength: float, rows: IntArray, start
     """Fit a logistic regression to some examples, of one class of several or of each class, from `start` on."""
     features, targets, weight = space.features[rows], problem.targets[rows], problem.weight[rows]
     link, lengths = problem.link, space.lengths
-    optimise = import_extra("scipy.optimize", "train")
     # in these coordinates the loss is about as steep in every direction, so that few steps are enough
     scale = 1 / np.sqrt(1 + strength * STEEPNESS * lengths)
     kind = features.dtype
@@ -337,7 +511,7 @@ def solve(problem: Problem, space: Space, strength: float, rows: IntArray, start
         share = np.average(targets, axis=0, weights=weight)
         bias = np.log(share + 1e-4) - (0 if link == "softmax" else np.log(1 - share + 1e-4))
         start = np.zeros((size, columns)), bias
-    solution = optimise.minimize(
+    solution = minimize(
         loss,
         np.concatenate([(start[0] / scale[:, None]).ravel(), start[1]]),
         jac=True,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+from scipy.optimize import minimize, minimize_scalar
 
-from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.head import softmax
 
 SMALLEST = 1e-12  # least scale, and least probability of which a logarithm is taken
 FLAT = 0.003  # thresholds whose F1 is within this of the best count as equally good; the middle one is taken
+
+BINS = 10  # equal ones of [0, 1], over which confidence is compared with accuracy
 
 PRIOR = 10.0
 """As how many texts the calibrated probabilities count beside those whose label is known. On halves of the training texts
@@ -68,7 +71,7 @@ class FittedHead:
     projection: Projection | None = None
     landmarks: Quantised | None = None
     gamma: float = 0.0
-    # (n, classes): probabilities of training texts by heads that did not see them; nan for texts that were fitted on only
+    # (n, classes): probabilities of training texts by heads that did not see them
     out_of_fold: DoubleArray | None = None
     # of the cross-validation, in JSON types: candidates, chosen, its accuracy, log_loss, calibration_error ...
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -107,83 +110,75 @@ def probabilities_of(scores: DoubleArray, link: str) -> DoubleArray:
     return softmax(scores)
 
 
-def log_loss(probabilities: DoubleArray, truth: IntArray, link: str, weight: DoubleArray | None = None) -> float:
+def log_loss(probabilities: DoubleArray, truth: IntArray, link: str) -> float:
     """Mean negative logarithm of the probability of the truth."""
     if link == "sigmoid":
         right = np.where(truth == 1, probabilities, 1 - probabilities)
     else:
         right = probabilities[np.arange(len(probabilities)), truth][:, None]
-    losses = -np.log(np.maximum(right, SMALLEST)).mean(axis=1)
-    return float(np.average(losses, weights=weight))
+    return float(-np.log(np.maximum(right, SMALLEST)).mean())
 
 
-def calibrate(
-    scores: DoubleArray, truth: IntArray, link: str, weight: DoubleArray | None = None
-) -> tuple[DoubleArray, DoubleArray]:
+def calibrate(scores: DoubleArray, truth: IntArray, link: str) -> tuple[DoubleArray, DoubleArray]:
     """Slope and intercept that make held-out scores probabilities.
 
     Softmax gets one temperature (Guo et al. 2017, "On Calibration of Modern Neural Networks"), each sigmoid a slope and an
     intercept (Platt 1999). Targets are smoothed as Platt does: a few right texts do not make an answer certain.
     """
     if link == "sigmoid":
-        pairs = [_platt(column, right, weight) for column, right in zip(scores.T, truth.T, strict=True)]
+        pairs = [_platt(column, right) for column, right in zip(scores.T, truth.T, strict=True)]
         return np.array([slope for slope, _ in pairs]), np.array([intercept for _, intercept in pairs])
-    optimise = import_extra("scipy.optimize", "train")
     # rule of succession: one of n + 2 would be wrong, of any other class
-    slip = 1 / (len(truth) + 2 if weight is None else weight.sum() + 2)
+    slip = 1 / (len(truth) + 2)
     others = slip / max(scores.shape[1] - 1, 1)
     smoothed = np.full(scores.shape, others)
     smoothed[np.arange(len(truth)), truth] = 1 - slip
 
     def loss(log_slope: float) -> float:
         logs = np.log(np.maximum(probabilities_of(np.exp(log_slope) * scores, "softmax"), SMALLEST))
-        return float(np.average(-(smoothed * logs).sum(axis=1), weights=weight))
+        return float(-(smoothed * logs).sum(axis=1).mean())
 
-    found = optimise.minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-4})
+    found = minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-4})
     # digits behind the tolerance are noise, by which equal data in another order would differ
     return np.array([float(np.exp(round(float(found.x), 4)))]), np.zeros(1)
 
 
-def _platt(scores: DoubleArray, truth: IntArray, weight: DoubleArray | None) -> tuple[float, float]:
+def _platt(scores: DoubleArray, truth: IntArray) -> tuple[float, float]:
     """Slope and intercept of one column."""
-    optimise = import_extra("scipy.optimize", "train")
-    positives = float(truth.sum() if weight is None else truth @ weight)
-    negatives = float(len(truth) if weight is None else weight.sum()) - positives
+    positives = float(truth.sum())
+    negatives = len(truth) - positives
     smoothed = np.where(truth == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     scale = max(float(scores.std()), SMALLEST)
 
     def loss(parameters: DoubleArray) -> float:
         # the slope is an exponential, so that a higher score never means a lower probability
         logits = np.exp(np.clip(parameters[0], -10, 10)) / scale * scores + parameters[1]
-        return float(np.average(np.logaddexp(0.0, logits) - smoothed * logits, weights=weight))
+        return float((np.logaddexp(0.0, logits) - smoothed * logits).mean())
 
     start = np.array([0.0, np.log(max(positives, 0.5) / max(negatives, 0.5))])
-    found = optimise.minimize(loss, start, method="BFGS")
+    found = minimize(loss, start, method="BFGS")
     return float(np.exp(np.clip(found.x[0], -10, 10)) / scale), float(found.x[1])
 
 
-def expected_calibration_error(
-    probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10, weight: DoubleArray | None = None
-) -> float:
+def expected_calibration_error(probabilities: DoubleArray, right: npt.NDArray[np.bool_]) -> float:
     """Mean distance between confidence and accuracy (Guo et al. 2017, eq. 3)."""
-    weight = np.ones(len(probabilities)) if weight is None else weight
-    gaps = np.bincount(_bins(probabilities, bins), weights=(probabilities - right) * weight, minlength=bins)
-    return float(np.abs(gaps).sum() / weight.sum())
+    gaps = np.bincount(_bins(probabilities), weights=probabilities - right)
+    return float(np.abs(gaps).sum() / len(probabilities))
 
 
-def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10) -> list[dict[str, float]]:
+def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_]) -> list[dict[str, float]]:
     """Confidence and accuracy in equal bins of [0, 1], what a reliability diagram shows."""
-    places, rows = _bins(probabilities, bins), list[dict[str, float]]()
+    places, rows = _bins(probabilities), list[dict[str, float]]()
     for place in np.unique(places).tolist():
         inside = places == place
-        row = {"from": place / bins, "to": (place + 1) / bins, "count": int(inside.sum())}
+        row = {"from": place / BINS, "to": (place + 1) / BINS, "count": int(inside.sum())}
         rows.append({**row, "probability": float(probabilities[inside].mean()), "share": float(right[inside].mean())})
     return rows
 
 
-def _bins(probabilities: DoubleArray, bins: int) -> IntArray:
+def _bins(probabilities: DoubleArray) -> IntArray:
     """Number of the bin that each probability falls into."""
-    return np.minimum((probabilities * bins).astype(np.int64), bins - 1)
+    return np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
 
 
 def best_threshold(
@@ -245,20 +240,19 @@ OPSET, IR_VERSION = 18, 8
 class _Writer:
     """Collects nodes and constants; each method gives the name of what it wrote."""
 
-    def __init__(self, onnx: ModuleType) -> None:
-        self.onnx = onnx
+    def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
 
     def constant(self, name: str, value: npt.ArrayLike, kind: npt.DTypeLike = np.float32) -> str:
         if name not in self.constants:
-            self.constants[name] = self.onnx.numpy_helper.from_array(np.array(value, kind, ndmin=1), name)
+            self.constants[name] = numpy_helper.from_array(np.array(value, kind, ndmin=1), name)
         return name
 
     def op(self, kind: str, output: str, *inputs: str | int | tuple[int, ...], **attributes: Any) -> str:
         """Write a node; its inputs are names, whole numbers, or vectors of them."""
         names = [item if isinstance(item, str) else self.constant(_name(item), item, np.int64) for item in inputs]
-        self.nodes.append(self.onnx.helper.make_node(kind, names, [output], name=output, **attributes))
+        self.nodes.append(helper.make_node(kind, names, [output], name=output, **attributes))
         return output
 
     def matrix(self, name: str, quantised: Quantised) -> str:
@@ -274,17 +268,13 @@ def _name(item: int | tuple[int, ...]) -> str:
 def head_to_onnx(head: FittedHead) -> bytes:
     """Write a fitted head as an ONNX network.
 
-    Raises a MissingExtraError if onnx is not installed.
-
     Returns
     -------
     bytes
         A serialised model. It has one float32 input (n, dim) per view, with the name of the view, and the float32
         output ``probabilities`` (n, classes). The same head gives the same bytes.
     """
-    onnx = import_extra("onnx", "train")
-    import_extra("onnx.numpy_helper", "train")
-    writer = _Writer(onnx)
+    writer = _Writer()
     op, constant = writer.op, writer.constant
     views = list(head.inputs)
     dense = op("Concat", "dense", *views, axis=1) if len(views) > 1 else views[0]
@@ -320,7 +310,7 @@ def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
 
 def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int) -> bytes:
     """Check the network and give its bytes."""
-    helper, kind = writer.onnx.helper, writer.onnx.TensorProto.FLOAT
+    kind = onnx.TensorProto.FLOAT
     graph = helper.make_graph(
         writer.nodes,
         "head",
@@ -330,6 +320,6 @@ def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int) -> byte
     )
     opset = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="semclass")
-    writer.onnx.checker.check_model(model)
+    onnx.checker.check_model(model)
     serialised: bytes = model.SerializeToString(deterministic=True)
     return serialised

@@ -16,7 +16,7 @@ from semclass.core.artifacts import dump_json, dump_json_lines, write_atomic
 from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray
 from semclass.heads.head import decide
 from semclass.scoring.vectors import unit
-from semclass.train.data import Targets, encode, shared_encoder
+from semclass.train.fit import Targets
 from semclass.train.fitted import FittedHead, best_threshold, precision_thresholds, reliability
 
 if TYPE_CHECKING:
@@ -40,18 +40,15 @@ def report_of(
     """
     if head.out_of_fold is None:
         raise ValueError("a head without out-of-fold probabilities cannot be judged")
-    rows = np.flatnonzero(np.isfinite(head.out_of_fold[:, 0]))
-    probabilities, truth = head.out_of_fold[rows], targets.matrix()[rows]
+    probabilities, truth = head.out_of_fold, targets.matrix()
     thresholds = np.zeros(len(targets.classes))
     if target_precision is not None:
         thresholds = precision_thresholds(probabilities, truth, target_precision, multi_label=targets.multi_label)
     elif targets.multi_label:
         columns = zip(probabilities.T, truth.T, strict=True)
-        # a class whose only examples have weight 0 has nothing to choose by
-        thresholds = np.array([best_threshold(column, true) if true.any() else 0.5 for column, true in columns])
-    places: list[int] = rows.tolist()
-    own, labels = [texts[row] for row in places], [targets.rows[row] for row in places]
-    judged = Judged(own, labels, places, targets.classes, probabilities, thresholds, targets.multi_label)
+        thresholds = np.array([best_threshold(column, true) for column, true in columns])
+    places = range(len(texts))
+    judged = Judged(texts, targets.rows, places, targets.classes, probabilities, thresholds, targets.multi_label)
     return thresholds, {**_rounded(head.report), **figures(judged, target_precision)}
 
 
@@ -92,7 +89,7 @@ class Examples:
         """
         if not texts:
             return []
-        rows, kept, found = encode(texts, [self.view], encoder, lambda line: None)[0][self.view], unit(self.vectors), []
+        rows, kept, found = encoder.encode(texts, views=[self.view]).rows(self.view), unit(self.vectors), []
         mean = kept.mean(axis=0)  # what all have in common says nothing
         kept, names = unit(kept - mean), np.array([" ".join(text.lower().split()) for text in self.texts], object)
         for text, row in zip(texts, unit(unit(rows) - mean), strict=True):
@@ -153,17 +150,16 @@ class Judged:
         return np.array([bool(labels) and set(self.classes).isdisjoint(labels) for labels in self.labels], np.bool_)
 
 
-def judged(model: Any, data: LabelledTexts, rows: Sequence[int], probabilities: DoubleArray) -> Judged:
-    """Join some texts with the probabilities from a head that was fitted without them."""
-    columns: list[Any] = [data.texts, data.labels, data.lines]
-    texts, labels, lines = ([values[row] for row in rows] for values in columns)
-    return Judged(texts, labels, lines, model.classes, probabilities, model.label_thresholds_, model.multi_label)
+def judged(model: Any, data: LabelledTexts, probabilities: DoubleArray) -> Judged:
+    """Join texts with the probabilities from a head that was fitted without them."""
+    return Judged(
+        data.texts, data.labels, data.lines, model.classes, probabilities, model.label_thresholds_, model.multi_label
+    )
 
 
 def held_out(model: Any, data: LabelledTexts) -> Judged:
-    """Join the training texts of a model with their out-of-fold probabilities, where they have any."""
-    rows = np.flatnonzero(np.isfinite(model.out_of_fold_[:, 0])).tolist()
-    return judged(model, data, rows, model.out_of_fold_[rows])
+    """Join the training texts of a model with their out-of-fold probabilities."""
+    return judged(model, data, model.out_of_fold_)
 
 
 def figures(judged: Judged, target_precision: float | None, held_out: Judged | None = None) -> dict[str, Any]:
@@ -252,10 +248,10 @@ def wrong_rows(judged: Judged) -> list[int]:
     return sorted(rows.tolist(), key=lambda row: (-sure[row], row))
 
 
-def wrong_cases(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
+def wrong_cases(examples: Examples, judged: Judged, encoder: Encoder, *, own: bool) -> list[dict[str, Any]]:
     """Return wrong cases with their nearest training examples. `own`: the judged texts are the training texts."""
     rows = wrong_rows(judged)
-    near = model.examples_.nearest([judged.texts[row] for row in rows], shared_encoder(model.encoder), others=own)
+    near = examples.nearest([judged.texts[row] for row in rows], encoder, others=own)
     return [
         {
             "line": judged.places[row],

@@ -1,4 +1,4 @@
-"""Fitting: the same probabilities from numpy, from scikit-learn and from the network; folds, weights, choices of views."""
+"""Fitting: the same probabilities from numpy, from scikit-learn and from the network; folds, choices of views."""
 
 import numpy as np
 import onnxruntime
@@ -7,10 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
 from semclass.core.errors import InputError
-from semclass.heads.head import LINKS
 from semclass.train import fit
-from semclass.train.data import Targets, problem_of
-from semclass.train.fit import Choice, fit_problem, space_of
+from semclass.train.fit import Choice, Targets, fit_problem, problem_of, space_of
 from semclass.train.fitted import head_probabilities, head_scores, head_to_onnx, probabilities_of
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
@@ -27,24 +25,16 @@ def questions(n=150, seed=0):
     return {"a": a, "b": b}, [CLASSES[k] for k in truth]
 
 
-def fitted(views, labels, *, link="softmax", choices=None, groups=None, weight=None, **options):
-    problem = problem_of(views, Targets.of(labels, multi_label=link == "sigmoid"), weight)
+def fitted(views, labels, *, link="softmax", choices=None, groups=None, **options):
+    problem = problem_of(views, Targets.of(labels, multi_label=link == "sigmoid"))
+    groups = list(map(str, range(len(labels)))) if groups is None else groups
     options = {"folds": 3, "seed": 0, "say": lambda line: None, **options}
     return fit_problem(problem, choices or [Choice(BOTH)], groups, **options)
-
-
-def targets(labels):
-    return Targets.of(labels, multi_label=False)
 
 
 def run(head, views):
     session = onnxruntime.InferenceSession(head_to_onnx(head), providers=["CPUExecutionProvider"])
     return session.run(["probabilities"], {name: views[name] for name in head.inputs})[0]
-
-
-def is_date(labels):
-    """Labels of a sigmoid head of one class."""
-    return [("NUM",) if label == "NUM:date" else () for label in labels]
 
 
 def strength_of(head):
@@ -61,20 +51,18 @@ def test_network_and_numpy_agree():
     assert found.shape == (150, len(head.classes))
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_heads_are_those_of_scikit_learn(monkeypatch, weighted):
+def test_heads_are_those_of_scikit_learn(monkeypatch):
     monkeypatch.setattr(fit, "TOLERANCE", 1e-12)
     monkeypatch.setattr(fit, "MAX_STEPS", 2000)
     views, labels = questions()
-    weight = np.random.default_rng(1).integers(1, 4, 150).astype(float) if weighted else np.ones(150)
-    head = fitted(views, labels, weight=weight)
-    space = space_of(problem_of(views, targets(labels), weight), Choice(BOTH), 3000)
+    head = fitted(views, labels)
+    space = space_of(problem_of(views, Targets.of(labels, multi_label=False)), Choice(BOTH), 3000)
     rows = space.projection(np.concatenate([views["a"], views["b"]], axis=1))
     points = head.landmarks.dense()
     between = rbf_kernel(points, gamma=head.gamma) + 1e-5 * np.eye(len(points))
     rows = np.linalg.solve(np.linalg.cholesky(between), rbf_kernel(rows, points, gamma=head.gamma).T).T
     options = {"C": strength_of(head), "tol": 1e-8, "max_iter": 20000}
-    scores = LogisticRegression(**options).fit(rows, labels, weight).decision_function(rows)
+    scores = LogisticRegression(**options).fit(rows, labels).decision_function(rows)
     found = head_scores(head, views)
     gaps = [given - given.mean(axis=1, keepdims=True) for given in (found, scores)]
     np.testing.assert_allclose(*gaps, atol=0.03)
@@ -110,7 +98,6 @@ BAD = {
     "too few": (["x"] * 8 + ["y"], {}, "two different examples"),
     "folds": (XYZ, {"folds": 1}, "folds"),
     "one group": (XYZ, {"groups": ["g"] * 9}, "two different examples"),
-    "no fold": (XYZ, {"folds": []}, "hold out no text"),
 }
 
 
@@ -122,7 +109,7 @@ def test_bad_data_is_refused(case):
         fitted(views, labels, choices=[Choice({"a": 1.0})], **settings)
 
 
-# -- weights, several classes at once, given folds  -------------------------------------------------
+# -- held-out probabilities, several classes at once -------------------------------------------------
 
 
 def test_the_report_is_made_of_held_out_probabilities():
@@ -133,26 +120,6 @@ def test_the_report_is_made_of_held_out_probabilities():
     np.testing.assert_allclose(head.out_of_fold.sum(axis=1), 1)
     assert np.abs(head.out_of_fold - head_probabilities(head, views)).max() > 0.01  # these have seen the texts
     assert head.report["log_loss"] <= head.report["uncalibrated_log_loss"] + 1e-6
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_a_weight_is_a_number_of_examples(monkeypatch, link):
-    monkeypatch.setattr(fit, "TOLERANCE", 1e-12)
-    views, labels = questions(n=90)
-    labels = labels if link == "softmax" else is_date(labels)
-    weight = np.random.default_rng(5).integers(0, 3, 90)
-    rows = np.repeat(np.arange(90), weight)
-    # the same folds, whether a text is written twice or has weight 2
-    parts = np.arange(90) % 3
-    folds = [(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(3)]
-    again = [(np.flatnonzero(parts[rows] != k), np.flatnonzero(parts[rows] == k)) for k in range(3)]
-    weighted = fitted(views, labels, link=link, weight=weight, folds=folds)
-    written = {name: values[rows] for name, values in views.items()}
-    repeated = fitted(written, [labels[row] for row in rows], link=link, folds=again)
-    new, _ = questions(seed=1)
-    np.testing.assert_allclose(head_probabilities(weighted, new), head_probabilities(repeated, new), atol=0.02)
-    assert weighted.report["chosen"] == repeated.report["chosen"]
-    assert np.isnan(weighted.out_of_fold[weight == 0]).all()
 
 
 def test_several_classes_yes_or_no():
