@@ -17,7 +17,7 @@ import pytest
 
 from semclass import Chunking
 from semclass.core.errors import MissingExtraError
-from semclass.documents import blocks, chunking, decoding, records, sentences, sheets
+from semclass.documents import blocks, decoding, records, sentences, sheets
 from semclass.documents.chunking import Document, cut_document
 
 if sys.version_info >= (3, 11):
@@ -175,7 +175,7 @@ PARSERS = {
     "headings": blocks.plain_headings, "contents": blocks.is_contents, "links": blocks.without_links,
     "directives": decoding.without_directives, "pages": decoding.page_spans,
     "sentences": sentences.sentence_spans, "lines": sentences.unwrapped_spans, "paragraph": records.paragraph,
-    "csv": partial(sheets.read_csv, columns=chunking.Columns()), "plain": partial(cut, markdown=False),
+    "csv": partial(sheets.read_csv, columns={}), "plain": partial(cut, markdown=False),
     "markdown": partial(cut, markdown=True),
 }  # fmt: skip
 SHAPES = [

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, groupby, islice
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from semclass.core.checks import check_choice, check_depth, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
@@ -59,12 +59,8 @@ _ROLE = re.compile(r"\{[\w:+-]+\}`[~!]?([^`<]+)(?:<[^`<>]*>)?`")  # of MyST, suc
 _WRITTEN = ("table", "html")
 
 
-class Columns(NamedTuple):
-    """Names of the columns that hold the texts, ids and titles of records. None: a usual one."""
-
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
+Columns: TypeAlias = Mapping[str, str]
+"""Names of columns of records by what they hold: ``text``, ``id`` or ``title``; of others, usual names are looked for."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +132,9 @@ class Chunking:
 
     @property
     def columns(self) -> Columns:
-        """The names of columns."""
-        return Columns(self.text_column, self.id_column, self.title_column)
+        """The names of columns that are given."""
+        names = {"text": self.text_column, "id": self.id_column, "title": self.title_column}
+        return {kind: name for kind, name in names.items() if name is not None}
 
     def settings(self) -> Mapping[str, Any]:
         """Return the options that differ from their defaults, as an index stores them."""
@@ -171,11 +168,6 @@ class Document(NamedTuple):
     missing: str = ""  #: why the rest of the file was not read, if it was not
     size: int = 0  #: bytes of the file, which limit what is cut from it
     joined: bool = False  #: the records are cut one after another, as one document
-
-    @property
-    def has_text(self) -> bool:
-        """Whether there is anything to search."""
-        return bool(self.records or self.text.strip())
 
     def digest(self) -> bytes:
         """Return a digest of the text without white space, to find copies."""

@@ -396,7 +396,7 @@ def _read_documents(
 
 def _unusual(document: Document, name: str, copies: dict[bytes, str] | None) -> Skipped | None:
     """Say that a document lacks a part, or any text, or is one of the `copies` of an earlier one."""
-    if not document.has_text:
+    if not (document.records or document.text.strip()):
         return Skipped(name, f"{name}: there is no text; that of a scan must be recognised first", "empty")
     first = name if copies is None else copies.setdefault(document.digest(), name)
     if first != name:
@@ -406,9 +406,8 @@ def _unusual(document: Document, name: str, copies: dict[bytes, str] | None) -> 
 
 def _check_columns(path: Path, chunking: Chunking, document: Document) -> None:
     """Refuse names of columns for a file that is not a list of records."""
-    columns = chunking.columns
-    if any(columns) and not document.records:
-        named = ", ".join(f"the {kind} column {name!r}" for kind, name in columns._asdict().items() if name is not None)
+    if chunking.columns and not document.records:
+        named = ", ".join(f"the {kind} column {name!r}" for kind, name in chunking.columns.items())
         raise InputError(f"{path} is not read as rows with {named}; give the names of its first line, or none")
 
 

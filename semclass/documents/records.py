@@ -75,13 +75,13 @@ def records_of(
     names = list(dict.fromkeys(name for _, row in sample for name in row))
     if (text := _text_column(names, columns)) is None:
         return None
-    missing = [name for name in columns if name is not None and name not in names]
+    missing = [name for name in columns.values() if name not in names]
     if missing:
         raise InputError(no_column(missing[0], names))
     first = names[0] if _ENDS_IN_ID.search(names[0]) else None
-    name = columns.id or _usual(names, IDS) or (first if first != text else None)
-    title = columns.title or _usual([name for name in names if name != text], TITLES)
-    return _records(chain(sample, stream), (text, name, title), columns.id is not None, place, more or {})
+    name = columns.get("id") or _usual(names, IDS) or (first if first != text else None)
+    title = columns.get("title") or _usual([name for name in names if name != text], TITLES)
+    return _records(chain(sample, stream), (text, name, title), "id" in columns, place, more or {})
 
 
 def no_column(name: str, names: Sequence[Any]) -> str:
@@ -99,7 +99,8 @@ def _usual(names: Iterable[Any], usual: Sequence[str]) -> str | None:
 
 
 def _text_column(names: Sequence[Any], columns: Columns) -> str | None:
-    return _usual(names, TEXTS) if columns.text is None else columns.text if columns.text in names else None
+    named = columns.get("text") or _usual(names, TEXTS)
+    return named if named in names else None
 
 
 def _is_empty(value: object) -> bool:
@@ -237,8 +238,8 @@ def _content(value: Any, columns: Columns) -> Document:
         found = records_of(enumerate(value, 1), columns)
         if found is not None:
             return Document(records=list(found))
-        if columns.text is not None:
-            raise InputError(no_column(columns.text, list(value[0])))
+        if "text" in columns:
+            raise InputError(no_column(columns["text"], list(value[0])))
     return Document("\n\n".join(_value(value, 1)))
 
 
@@ -338,21 +339,21 @@ def text_of(record: dict[str, Any], where: str, field: str = TEXT) -> str:
     return text
 
 
-def iter_records(path: Path, columns: Columns = Columns()) -> Iterator[Passage | Record]:  # noqa: B008
+def iter_records(path: Path, columns: Columns) -> Iterator[Passage | Record]:
     """Yield the passages of a file of JSON lines, or records if the first line has no ``text`` or columns are named."""
     lines = read_json_lines(path)
     first = next(lines, None)
     if first is None:
         return
     number, record = first
-    if TEXT in record and not any(columns):
+    if TEXT in record and not columns:
         yield from _passages(path, chain([first], lines))
         return
     with reading(path):
         rows = records_of(chain([first], lines), columns)
         if rows is None:
             raise InputError(
-                f"{path}, line {number}: {columns.text or TEXT} is missing; name the field that holds the text with "
+                f"{path}, line {number}: {columns.get('text', TEXT)} is missing; name the field that holds the text with "
                 f"--text-column; fields of this line are {', '.join(map(repr, record)) or 'none'}"
             )
         yield from rows

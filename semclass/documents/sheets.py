@@ -43,8 +43,8 @@ def read_csv(text: str, columns: Columns) -> Document:
     text = text[named.end() :] if named else text
     rows = list(csv.reader(StringIO(text), delimiter=named[1] if named else separator_of(text)))
     document = read_sheet(rows, columns)
-    if columns.text is not None and not document.records:
-        raise InputError(no_column(columns.text, rows[0] if rows else ()))
+    if "text" in columns and not document.records:
+        raise InputError(no_column(columns["text"], rows[0] if rows else ()))
     return document
 
 
