@@ -36,10 +36,10 @@ from semclass.core import artifacts
 from semclass.core.errors import SemclassError
 from semclass.core.types import FloatArray
 from semclass.documents.sentences import split_sentences
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import DEPTH, per_question
 from semclass.heads.head import Head
-from semclass.heads.texts import open_encoder
 from semclass.ranking.models import MIN_ENGLISH, LanguageTest
 from semclass.scoring.vectors import unit
 

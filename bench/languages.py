@@ -32,8 +32,8 @@ from section_sets import learnt_by
 from semclass import HybridRetriever, Models, Passage, TextClassifier, ZeroShotClassifier
 from semclass.core.artifacts import MANIFEST, models_folder, read_json
 from semclass.core.errors import ArtifactError
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.evaluation.dataset import load_dataset
-from semclass.heads.texts import open_encoder
 from semclass.ranking.methods import DEFAULT
 
 SHOWN = ("bm25", "dense", "convex", DEFAULT)

@@ -19,7 +19,7 @@ from bench.steps import Bench
 from bench.systems import constant, frozen, measured
 from semclass.core.artifacts import default_models, read_json
 from semclass.core.types import COARSE
-from semclass.heads.texts import open_encoder
+from semclass.encoders.onnx_encoder import open_encoder
 
 Array = npt.NDArray[Any]
 SEED, QUICK = 0, 30  # of the assignment of passages to folds; passages of a quick run

@@ -19,7 +19,8 @@ import onnx_graphs
 from bert_graph import kept_pieces
 from export_encoder import Reading, lower_of, upper_feeds, upper_of
 from semclass.core import artifacts
-from semclass.encoders.onnx_encoder import KEPT, NETWORKS, pieces_of
+from semclass.encoders.batching import pieces_of
+from semclass.encoders.onnx_encoder import KEPT, NETWORKS
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.fitted import FittedHead, head_to_onnx
 

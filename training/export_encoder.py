@@ -38,7 +38,8 @@ from entity_probe import LAYER, entity_probe
 from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.core.errors import ArtifactError
-from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, OnnxEncoder, pieces_of, prefix_pieces
+from semclass.encoders.batching import pieces_of
+from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, OnnxEncoder, prefix_pieces
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {

@@ -31,9 +31,8 @@ from datasets_io import training_passages
 from pair_domains import read_languages
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Passage
-from semclass.encoders.onnx_encoder import for_passages
+from semclass.encoders.onnx_encoder import for_passages, open_encoder
 from semclass.heads.passages import PassageClassifier
-from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.scoring.vectors import CENTROIDS, SCALE, Codebooks, unit
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, squad_train, topic_rows, translated_rows
 from semclass.core.types import Ragged
-from semclass.heads.texts import open_encoder
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.ranking.models import FOLDER, MIN_ENGLISH, UNITS
 
 MOST = 3000  # texts of a kind

@@ -29,8 +29,8 @@ import labels
 from command import make_parser, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, read_tsv, rows_of, squad_train
 from question_data import read_questions, same_but_for_marks
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.heads.query_focus import GENERIC
-from semclass.heads.texts import open_encoder
 from semclass.train.fit import Choice, Targets, fit_problem, problem_of
 from semclass.train.fitted import head_to_onnx
 

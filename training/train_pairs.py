@@ -33,9 +33,9 @@ from section_sets import learnt_by
 from semclass.core import artifacts
 from semclass.core.errors import TruncationWarning, import_extra
 from semclass.core.types import Passage
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.encoders.words import CONTINUES, ENDING, WordTable, mark_of
 from semclass.heads.questions import QuestionClassifier
-from semclass.heads.texts import open_encoder
 from semclass.index.candidates import Scoring
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex

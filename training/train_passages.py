@@ -36,9 +36,9 @@ from command import language_of, make_parser, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl
 from labels import article_groups, labelled_passages, passage_articles
 from semclass.core.types import COARSE, Encoder, FloatArray
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.encoders.sentences import encode_passages
 from semclass.heads.surface import surface_features
-from semclass.heads.texts import open_encoder
 from semclass.train.fitted import FittedHead, best_threshold, expected_calibration_error, head_to_onnx
 
 Array = npt.NDArray[Any]

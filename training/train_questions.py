@@ -55,10 +55,9 @@ from question_sets import (
     words_file,
 )
 from semclass.core.types import COARSE, Encoder, FloatArray, coarse_of
-from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.encoders.onnx_encoder import OnnxEncoder, open_encoder
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller
-from semclass.heads.texts import open_encoder
 from semclass.train.fit import Choice, Targets, fit_problem, problem_of
 from semclass.train.fitted import FittedHead, head_probabilities, head_to_onnx
 

@@ -1,21 +1,25 @@
-"""Encodes many texts in batches of similar length, in bounded memory, with one warning for all truncated texts."""
+"""Parts of every encoder: batches of similar length in bounded memory, one warning for truncated texts, vocabularies."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core.checks import counted
-from semclass.core.errors import TruncationWarning, warn
+from semclass.core.errors import InputError, TruncationWarning, warn
 from semclass.core.tools import available_threads
 from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
 
 Result = TypeVar("Result")
+
+BATCH = 32
+"""Most texts of a run of a network."""
 
 CHUNK = 512
 """Number of texts that are encoded at a time. It bounds memory, and changes no value."""
@@ -121,3 +125,27 @@ def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = 
         f"{first}); only their beginning was encoded; cut long texts into passages"
     )
     warn(TruncationWarning(message, rows=rows))
+
+
+def check_views(wanted: Iterable[str], known: Mapping[str, int]) -> None:
+    """Refuse views that an encoder does not have."""
+    unknown = [view for view in wanted if view not in known]
+    if unknown:
+        raise InputError(f"this encoder has no view {unknown[0]!r}; its views are {', '.join(known)}")
+
+
+def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Return whether each word piece counts as a term, bool by id: it has a letter or digit and is not special."""
+    flags = np.zeros(len(vocabulary), np.bool_)
+    excluded = frozenset(special)
+    for piece, place in vocabulary.items():
+        flags[place] = piece not in excluded and any(map(str.isalnum, piece))
+    return flags
+
+
+def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the text of each word piece, by its id. The text is empty for an id without a piece."""
+    pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
+    for piece, place in vocabulary.items():
+        pieces[place] = piece
+    return tuple(pieces)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +14,11 @@ import onnxruntime
 import tokenizers
 
 from semclass.core import artifacts
-from semclass.core.artifacts import STATES
+from semclass.core.artifacts import STATES, open_session
 from semclass.core.checks import check_positive, check_texts
-from semclass.core.errors import ArtifactError, InputError
-from semclass.core.onnx_sessions import open_session
+from semclass.core.errors import ArtifactError
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, padded, ragged, spans
-from semclass.encoders.batching import STEP, batches_by_length, steps
+from semclass.encoders.batching import BATCH, STEP, batches_by_length, check_views, pieces_of, steps, term_flags
 
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
@@ -27,8 +26,7 @@ NETWORKS = ("lower.onnx", "upper.onnx")
 KEPT = "kept.npy"
 """File of the word pieces that the upper part reads of passages, if it does not read all."""
 
-BATCH = 32
-"""Most texts of a run."""
+HUB = "hub:"  # prefix of an encoder's name that means a sentence-transformers model
 
 MAX_WINDOWS = 16
 """Most windows of a long text that are read, about 3,000 words of English. This bounds the memory of a text."""
@@ -317,31 +315,20 @@ def open_models(models: str | Path | None, encoder: Encoder | None, threads: int
     return root, OnnxEncoder.load(root / "encoder", threads=threads)
 
 
-def check_views(wanted: Iterable[str], known: Mapping[str, int]) -> None:
-    """Refuse views that an encoder does not have."""
-    unknown = [view for view in wanted if view not in known]
-    if unknown:
-        raise InputError(f"this encoder has no view {unknown[0]!r}; its views are {', '.join(known)}")
-
-
-def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Return whether each word piece counts as a term, bool by id: it has a letter or digit and is not special."""
-    flags = np.zeros(len(vocabulary), np.bool_)
-    excluded = frozenset(special)
-    for piece, place in vocabulary.items():
-        flags[place] = piece not in excluded and any(map(str.isalnum, piece))
-    return flags
-
-
-def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the text of each word piece, by its id. The text is empty for an id without a piece."""
-    pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
-    for piece, place in vocabulary.items():
-        pieces[place] = piece
-    return tuple(pieces)
-
-
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
     """Return the identity of an encoder: 12 digits of each file's hash, the lower part first and the tokenizer last."""
     files = (*NETWORKS, *([KEPT] if KEPT in records else []), "tokenizer.json")
     return "-".join(str(records[name]["sha256"])[:12] for name in files)
+
+
+def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
+    """Load an encoder by a name that :meth:`semclass.TextModel.load` takes. A loaded encoder is returned unchanged."""
+    if isinstance(encoder, str) and encoder.startswith(HUB):
+        from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
+
+        return SentenceTransformerEncoder.load(encoder.removeprefix(HUB))
+    if isinstance(encoder, (str, Path)) and not Path(encoder).exists() and Path(encoder).name == str(encoder):
+        encoder = artifacts.models_folder(encoder) / "encoder"  # no path: the name of an installed package
+    if encoder is None or isinstance(encoder, (str, Path)):
+        return OnnxEncoder.load(encoder, threads=threads)
+    return encoder

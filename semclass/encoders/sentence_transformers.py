@@ -19,8 +19,7 @@ import numpy.typing as npt
 from semclass.core.checks import check_texts
 from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Encoding, FloatArray, ragged
-from semclass.encoders.batching import steps
-from semclass.encoders.onnx_encoder import BATCH, check_views, pieces_of, term_flags
+from semclass.encoders.batching import BATCH, check_views, pieces_of, steps, term_flags
 
 
 @dataclass(frozen=True)

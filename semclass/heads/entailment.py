@@ -19,10 +19,9 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core import artifacts
-from semclass.core.artifacts import STATES
+from semclass.core.artifacts import STATES, open_session
 from semclass.core.checks import check_texts, short
 from semclass.core.errors import InputTypeError
-from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, padded, ragged
 from semclass.encoders.batching import CHUNK, STEP, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import for_passages, open_models

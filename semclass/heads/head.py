@@ -12,9 +12,8 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core import artifacts
-from semclass.core.artifacts import STATES
+from semclass.core.artifacts import STATES, open_session
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.onnx_sessions import open_session
 from semclass.core.types import ClassName, DoubleArray, Encoding, FloatArray, Label, padded
 from semclass.encoders.batching import STEP, batches_by_length, steps
 from semclass.heads.surface import surface_features

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core import artifacts
-from semclass.core.onnx_sessions import open_session
+from semclass.core.artifacts import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, offsets_of, places_within
 from semclass.encoders.onnx_encoder import cut_windows
 

@@ -12,17 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.artifacts import default_models, models_folder
+from semclass.core.artifacts import default_models
 from semclass.core.checks import check_probability, check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
 from semclass.encoders.batching import classify_in_chunks
-from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.heads.head import Head, decide, encoder_views, labelled, run_head
-
-HUB = "hub:"  # prefix of an encoder's name that means a sentence-transformers model
-
 
 SHIPPED = ("in_scope",)  # heads that ship with semclass, by name
 
@@ -171,14 +167,3 @@ _NAME = re.compile(r"(?!.*_probability$)[A-Za-z_][A-Za-z0-9_-]*")
 """Names of heads. A name with ``_probability`` behind it names a second field."""
 
 _TAKEN = ("_id", "text", "title", "headings", "document")  # fields of passages that mean something already
-
-
-def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
-    """Load an encoder by a name that :meth:`semclass.TextModel.load` takes. A loaded encoder is returned unchanged."""
-    if isinstance(encoder, str) and encoder.startswith(HUB):
-        return SentenceTransformerEncoder.load(encoder.removeprefix(HUB))
-    if isinstance(encoder, (str, Path)) and not Path(encoder).exists() and Path(encoder).name == str(encoder):
-        encoder = models_folder(encoder) / "encoder"  # no path: the name of an installed package
-    if encoder is None or isinstance(encoder, (str, Path)):
-        return OnnxEncoder.load(encoder, threads=threads)
-    return encoder

@@ -20,10 +20,9 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, FloatArray, Label
 from semclass.documents.decoding import read_text
 from semclass.encoders.batching import classify_in_chunks
-from semclass.encoders.onnx_encoder import for_passages
+from semclass.encoders.onnx_encoder import for_passages, open_encoder
 from semclass.heads.entailment import QUESTION_VIEWS, SENTENCE_VIEWS, EntailmentClassifier
 from semclass.heads.head import decide, labelled, softmax
-from semclass.heads.texts import open_encoder
 from semclass.scoring.vectors import unit
 
 ENTAILMENT = 0.03

@@ -23,13 +23,13 @@ from semclass.core.errors import (
 from semclass.core.files import REMEDY
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
-from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
+from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_encoder, open_models
 from semclass.encoders.sentences import MAX_CHARACTERS, Sentences
 from semclass.encoders.words import LANGUAGES, language_of, terms_of
 from semclass.heads.head import run_head
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.sparse import SparseHead, no_sparse, pack
-from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
+from semclass.heads.texts import TextModel, classify_all, open_heads
 from semclass.index.candidates import Evidence, decode, no_rows
 from semclass.index.columns import columns_of
 from semclass.index.folder import Header
@@ -92,8 +92,8 @@ class PassageEncoder:
             there are no classes, without ``codebooks`` vectors are not compressed, without ``sparse`` there are no learnt
             words.
         encoder, threads
-            A loaded encoder to share, or what :func:`semclass.heads.texts.open_encoder` opens with so many threads; by
-            default the encoder in `models`. The shipped heads are those of the shipped encoder alone.
+            A loaded encoder to share, or what :func:`semclass.encoders.onnx_encoder.open_encoder` opens with so many
+            threads; by default the encoder in `models`. The shipped heads are those of the shipped encoder alone.
         heads
             Heads that label passages, by the metadata field that each fills: loaded ones, or folders of them.
         """

@@ -137,7 +137,8 @@ class Models:
             ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither; ``pairs`` and
             ``fusion`` are optional. If None, the shipped encoder gets the shipped heads, and any other `encoder` none.
         encoder
-            A loaded encoder, or what :func:`semclass.heads.texts.open_encoder` opens. Defaults to the encoder in `models`.
+            A loaded encoder, or what :func:`semclass.encoders.onnx_encoder.open_encoder` opens. Defaults to that of
+            `models`.
         heads
             Heads of your own, by the metadata field that each head fills.
         threads

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core import artifacts
-from semclass.core.onnx_sessions import session_options
+from semclass.core.artifacts import session_options
 from semclass.core.types import FloatArray, IntArray
 
 ZERO = 64

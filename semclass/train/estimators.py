@@ -21,9 +21,10 @@ from semclass.core.checks import check_positive, check_probability, check_texts
 from semclass.core.errors import InputError
 from semclass.core.types import ABSTAIN, ClassName, DoubleArray, Encoder, FloatArray, IntArray, Label
 from semclass.encoders.batching import CHUNK, warn_truncated
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.heads.head import SURFACE, decide, labelled
 from semclass.heads.surface import surface_features
-from semclass.heads.texts import TextModel, open_encoder
+from semclass.heads.texts import TextModel
 from semclass.train.fit import Choice, Targets, fit_problem, problem_of
 from semclass.train.fitted import FittedHead, head_probabilities, head_to_onnx
 from semclass.train.report import Examples, report_of

@@ -11,7 +11,7 @@ from semclass import HybridRetriever, Models
 from semclass.core import artifacts
 from semclass.core.artifacts import default_models, models_folder
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
-from semclass.heads.texts import open_encoder
+from semclass.encoders.onnx_encoder import open_encoder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from world import MODELS
 
 from semclass import ArtifactError
 from semclass.core import artifacts
-from semclass.core.onnx_sessions import open_session
+from semclass.core.artifacts import open_session
 
 
 def opened(folder, model):
