@@ -11,6 +11,7 @@ import dataclasses
 import sys
 import tempfile
 from collections.abc import Callable
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,7 +48,8 @@ def walk(job: Callable[[], object]) -> tuple[set[str], set[str]]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and name.startswith(PACKAGE) and frame.f_code.co_name != "<module>":
+        is_function = frame.f_code.co_flags & CO_OPTIMIZED  # and no body of a module or a class, which an import runs
+        if event == "call" and name.startswith(PACKAGE) and is_function:
             files.add(name.removeprefix(f"{PACKAGE}/"))
         made = frame.f_locals.get("self") if event == "call" and frame.f_code.co_name == "__init__" else None
         if dataclasses.is_dataclass(made) and type(made).__module__.startswith("semclass."):
