@@ -163,22 +163,19 @@ def all_readings(
     ]
 
 
-def lower_of(
+def part_of(
     weights: Mapping[str, Any],
     config: bert_graph.BertConfig,
     views: bert_graph.Views,
     ranges: onnx_graphs.Ranges | None,
+    *,
+    upper: bool,
 ) -> tuple[onnx.ModelProto, list[str]]:
-    return bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING).write_lower(views.shared)
+    writer = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING)
+    return writer.write_upper(views) if upper else writer.write_lower(views.shared)
 
 
-def upper_of(
-    weights: Mapping[str, Any],
-    config: bert_graph.BertConfig,
-    views: bert_graph.Views,
-    ranges: onnx_graphs.Ranges | None,
-) -> tuple[onnx.ModelProto, list[str]]:
-    return bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING).write_upper(views)
+lower_of, upper_of = partial(part_of, upper=False), partial(part_of, upper=True)
 
 
 def upper_feeds(lower: onnx.ModelProto, readings: Sequence[Reading], kept: Any) -> Iterator[dict[str, Any]]:

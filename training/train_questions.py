@@ -5,14 +5,11 @@ r"""Make a head over the frozen encoder that tells which type of answer a questi
         --out MULTILINGUAL/questions
 
 ``tune_questions.py`` makes better heads; this script needs no torch, works with any encoder and takes minutes. With
---teacher the question head of a models folder labels questions that nobody labelled, those of SQuAD's and WikiQA's training
-parts, which raises the share of right coarse classes of natural questions from 89.1 to 90.9 % on a fold of the training
-questions.
+--teacher the question head of a models folder labels questions that nobody labelled, which raises the share of right coarse
+classes of natural questions from 89.1 to 90.9 % on a fold of the training questions.
 
-Labels are the TREC questions of Li and Roth (2002): 5,452 to train on, 500 to test, 6 coarse and 50 fine classes, and those
-made for this project. A head over the encoder's view ``layers`` is fitted to the fine classes. Its regularisation is chosen
-by cross-validation on the training questions, near-duplicates in one fold. Misspelt words are corrected and missing marks
-added before a question is encoded (:mod:`semclass.heads.spelling`). The same encoder, data and seed give the same head.
+A head over the encoder's view ``layers`` is fitted to the fine classes. Its regularisation is chosen by cross-validation,
+near-duplicates in one fold. The same encoder, data and seed give the same head.
 
 With --multilingual, it learns from the questions of ``multilingual/questions``, too, which tell coarse classes; the fine
 class within one is that which a head that is fitted to the English questions finds most probable. The setting is chosen on
