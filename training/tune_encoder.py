@@ -3,7 +3,7 @@
     python training/tune_encoder.py --groups groups.npz --device cuda --out tuned.npz
 
 The lower part stays as it is. The layers above are copied and tuned on the questions that ``pack_groups.py`` wrote. Of
-questions they read every word piece; of passages, sentence by sentence, only those of ``kept_pieces.py``. They give
+questions they read every word piece; of passages, sentence by sentence, only those of `bert_graph.kept_pieces`. They give
 
 - ``pooled``: a unit vector, the mean over all pieces read, kept near that of the original encoder in float32;
 - ``tokens``: a unit vector for each piece; a question also has a weight for each, and some vectors of what it expects;

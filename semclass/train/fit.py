@@ -123,23 +123,28 @@ class Problem:
     truth: IntArray  # class indices (n,) for softmax, 0 or 1 (n, classes) for sigmoid
     targets: DoubleArray  # (n + m, classes), in [0, 1]
     strata: IntArray  # (n,): what folds are balanced by
-    weight: DoubleArray  # (n + m,): as how many examples each counts, of texts 1
     classes: tuple[str, ...]
     link: str
-    names: IntArray  # rows of the names of classes
+
+    @property
+    def names(self) -> IntArray:
+        """Rows of the further examples, which are names of classes."""
+        return np.arange(len(self.truth), len(self.targets))
+
+    @property
+    def weight(self) -> DoubleArray:
+        """As how many examples each row counts, (n + m,)."""
+        return np.append(np.ones(len(self.truth)), np.full(len(self.names), NAME_WEIGHT))
 
     def subset(self, rows: IntArray) -> Problem:
         """The same problem with some of its texts and all further examples."""
-        shift = len(rows) - len(self.truth)
-        every = np.append(rows, np.arange(len(self.truth), len(self.weight)))
+        every = np.append(rows, self.names)
         return replace(
             self,
             views={view: values[every] for view, values in self.views.items()},
             truth=self.truth[rows],
             targets=self.targets[every],
             strata=self.strata[rows],
-            weight=self.weight[every],
-            names=self.names + shift,
         )
 
     def with_names(self, places: IntArray, views: Mapping[str, FloatArray]) -> Problem:
@@ -157,8 +162,6 @@ class Problem:
             self,
             views={view: np.concatenate([rows, moved[view].astype(np.float32)]) for view, rows in self.views.items()},
             targets=np.concatenate([self.targets, np.eye(len(self.classes))[places]]),
-            weight=np.append(self.weight, np.full(len(places), NAME_WEIGHT)),
-            names=len(self.weight) + np.arange(len(places)),
         )
 
 
@@ -186,8 +189,7 @@ def problem_of(views: Mapping[str, FloatArray], targets: Targets) -> Problem:
             raise InputError("labels hold 1 class; give at least two classes with at least 1 example each")
     arrays = {view: np.asarray(values, np.float32) for view, values in views.items()}
     classes, link = tuple(map(str, targets.classes)), "sigmoid" if targets.multi_label else "softmax"
-    weight, none = np.ones(len(matrix)), np.zeros(0, np.int64)
-    return Problem(arrays, truth, matrix.astype(np.float64), strata, weight, classes, link, none)
+    return Problem(arrays, truth, matrix.astype(np.float64), strata, classes, link)
 
 
 def folds_of(problem: Problem, groups: Sequence[str], folds: int, seed: int) -> list[Fold]:
