@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import signal
 import sys
 
 import pytest
@@ -174,7 +175,9 @@ def test_a_sync_after_ctrl_c_completes_the_index(tmp_path):
     for number in range(400):
         (notes / f"{number}.md").write_text(f"The mill number {number} grinds oats since {number + 1400}.\n")
     code, sent = in_terminal("index", "sync", tmp_path / "index", notes, steps=[("reading ", lambda: CTRL_C)])
-    assert (code, "Traceback" in sent, sent.rstrip().endswith("stopped")) == (130, False, True), sent
+    # Python ends by the signal itself where it comes while a class is made from text; a shell shows 130 for both
+    assert code in (130, -signal.SIGINT), sent
+    assert ("Traceback" in sent, sent.rstrip().endswith("stopped")) == (False, True), sent
     assert 1 <= verify(tmp_path / "index")["passages"] < 401
     assert in_terminal("index", "sync", tmp_path / "index", notes)[0] == 0
     assert verify(tmp_path / "index")["passages"] == 401

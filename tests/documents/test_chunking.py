@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import Chunking, InputError, InputTypeError
+from semclass import Chunking, InputError, InputTypeError, OnnxEncoder
 from semclass.documents.chunking import CUTS, cut
 from semclass.documents.decoding import without_directives
+from semclass.documents.meaning import cut_by_meaning
 
 LIGHT = "The keeper lit the lamp at dusk. It burnt until the morning came. Nobody saw the fog roll in from the sea."
 
@@ -381,3 +382,14 @@ def test_paragraphs_below_a_heading_fill_a_passage():
 def test_a_table_is_not_joined_to_the_text_before_it():
     text = f"# Lamp\n\n{HELD}\n\n| oil | price |\n|---|---|\n| whale | 3 |\n| rape | 2 |\n\n{HELD}\n"
     assert [held.startswith("oil") for _, held in sections(text, markdown=True)][:2] == [False, True]
+
+
+def test_a_text_is_cut_where_its_meaning_changes():
+    encoder = OnnxEncoder.load()
+    tower = "The tower was built in 1901. The tower is forty metres high. The walls of the tower are of granite."
+    bread = "Bread is baked at dawn. The oven is heated with wood. Flour comes from the mill."
+    first, *_, last = runs = cut_by_meaning(f"{tower} {bread}", encoder)
+    assert " ".join(runs) == f"{tower} {bread}"
+    assert ("1901" in first, "Flour" in last, "Flour" in first) == (True, True, False)
+    assert cut_by_meaning("One.", encoder) == ["One."]
+    assert all(len(run.split()) <= 9 for run in cut_by_meaning(f"{tower} {bread}", encoder, 9))
