@@ -15,10 +15,10 @@ NEIGHBOURS = 2
 
 
 def cut_by_meaning(text: str, encoder: Encoder, size: int = WINDOW_WORDS) -> list[str]:
-    """Cut a text into runs of whole sentences, at most `size` words each, that end where the meaning changes.
+    """Cut a text into runs of sentences, at most `size` words if there are several, that end where the meaning changes.
 
     A run ends at a place where the two sentences before it are less like the two after it than at most places: the cosine
-    is below the mean by more than a standard deviation, as in TextTiling (Hearst 1997). Windows of equal size found as much,
+    is below the mean by more than a standard deviation, as in TextTiling (Hearst 1997). Windows found as much,
     so `index build` does not offer it. Raises an InputError if the text is empty, or `size` is not positive.
     """
     sentences, size = split_sentences(check_text(text, "text")), check_positive(size, "size")

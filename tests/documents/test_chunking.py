@@ -392,4 +392,4 @@ def test_a_text_is_cut_where_its_meaning_changes():
     assert " ".join(runs) == f"{tower} {bread}"
     assert ("1901" in first, "Flour" in last, "Flour" in first) == (True, True, False)
     assert cut_by_meaning("One.", encoder) == ["One."]
-    assert all(len(run.split()) <= 9 for run in cut_by_meaning(f"{tower} {bread}", encoder, 9))
+    assert all(len(run.split()) <= 15 for run in cut_by_meaning(f"{tower} {bread}", encoder, 15))
