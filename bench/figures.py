@@ -28,11 +28,13 @@ class Point(NamedTuple):
 def draw(points: Sequence[Point], cost: str, quality: str) -> bytes:
     """Draw the name of each system beside its mark; our own in bold."""
     figure, place = load_pyplot().subplots(figsize=(7.2, 3.4), dpi=180)
+    least = min(point.quality for point in points if point.kind == "semclass")
     for point in points:
         ours, colour = point.kind == "semclass", COLOURS[point.kind]
         marker = "o" if ours else "s"
         place.plot([point.cost], [point.quality], linestyle="none", marker=marker, color=colour, markersize=9)
-        aside = {"xytext": (9, -4), "ha": "left"} if ours else {"xytext": (0, 9), "ha": "center"}
+        below = ours and point.quality == least  # names of two systems of ours, which lie close together, stand apart
+        aside = {"xytext": (9, -16 if below else 3), "ha": "left"} if ours else {"xytext": (0, 9), "ha": "center"}
         style = {"fontsize": 10, "color": colour, "fontweight": "bold" if ours else "normal"}
         place.annotate(point.name, (point.cost, point.quality), textcoords="offset points", **style, **aside)
     place.margins(x=0.22, y=0.28)

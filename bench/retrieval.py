@@ -210,15 +210,10 @@ def _named(found: Mapping[str, Any]) -> tuple[int, list[tuple[Mapping[str, Any],
 def first_picture(found: Mapping[str, Any]) -> bytes:
     """Quality against time of the systems that people know, as means over all sets."""
     count, systems = _named(found)
-    points = [
-        figures.Point(
-            NAMED[row["name"]],
-            "semclass" if row["name"] in (DEFAULT, "convex") else "peer",
-            mean["p50_ms"],
-            mean["ndcg@10"],
-        )
-        for row, mean in systems
-    ]
+    points = []
+    for row, mean in systems:
+        kind = "semclass" if row["name"] in (DEFAULT, "convex") else "peer"
+        points.append(figures.Point(NAMED[row["name"]], kind, mean["p50_ms"], mean["ndcg@10"]))
     return figures.draw(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
 
 
