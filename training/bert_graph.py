@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
+from command import Array
 from onnx_graphs import CONTRIB, IR_VERSION, OPSETS, ActivationRange, Ranges
-
-Array = npt.NDArray[Any]
 
 WEIGHT_LEVELS = 64  # largest absolute value of a quantised weight
 LEARNT = "learnt"  # names of domains, beside the weights that a tuning writes
@@ -76,7 +74,7 @@ def learnt_from(runs: Sequence[Path]) -> list[str]:
 UNREAD = frozenset(("a", "an", "and", "of", "the", "to"))
 
 
-def kept_pieces(vocabulary: Sequence[str]) -> npt.NDArray[np.bool_]:
+def kept_pieces(vocabulary: Sequence[str]) -> Array:
     """Which word pieces the tuned layers read of a passage, bool (vocabulary,)."""
     marks = {"[CLS]", "[SEP]", "<s>", "</s>", "?", "\u2581?", "\u061f"}
     unread = frozenset() if "<s>" in vocabulary else UNREAD  # a vocabulary with such marks is of many languages

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bert_graph import PARTS, BertConfig
-from command import seconds_so_far
+from command import Array, seconds_so_far
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray
 
@@ -20,10 +19,8 @@ FAR = -1e4  # stands for minus infinity where padding must not win
 ALIKE = {"cpu": 16}  # texts of like length that are read at a time
 ALIKE_ELSEWHERE = 4000  # and on any other device
 
-Array = npt.NDArray[Any]
 
-
-def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dict[str, Any]:
+def copied_layers(weights: Mapping[str, Array], layers: range) -> dict[str, Any]:
     """Tensors of some layers, counted from 0, by their names in the encoder's weights file."""
     torch = import_extra("torch", EXTRA)
     prefixes = tuple(f"encoder.layer.{index}." for index in layers)
@@ -32,7 +29,7 @@ def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dic
     }
 
 
-def tensor_of(values: npt.NDArray[Any], device: str) -> Any:
+def tensor_of(values: Array, device: str) -> Any:
     """An array as a tensor on a device."""
     return import_extra("torch", EXTRA).from_numpy(np.asarray(values, order="C")).to(device)
 
@@ -133,13 +130,14 @@ def fit(
     steps: int,
     batches: Iterable[Any],
     loss_of: Callable[[Any], Any],
-) -> dict[str, npt.NDArray[np.float32]]:
+) -> dict[str, Array]:
     """Minimise a loss over batches with AdamW; gives the weights, averaged over the last steps.
 
     The rate of each of the `groups` of parameters warms up over the first tenth of the steps, then decays linearly.
     """
     torch = import_extra("torch", EXTRA)
     optimiser = torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay)
+    network.training = True
     total: dict[str, Any] = {}
     count, losses = 0, []
     for step, batch in enumerate(batches):
@@ -158,5 +156,6 @@ def fit(
         if len(losses) > steps * (1 - recipe.averaged) and len(losses) % AVERAGE_EVERY == 0:
             count += 1
             total = {name: value.detach() + total.get(name, 0.0) for name, value in network.parameters.items()}
+    network.training = False
     found = {name: value / count for name, value in total.items()} or network.parameters
     return {name: value.detach().cpu().numpy().copy() for name, value in found.items()}

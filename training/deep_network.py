@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 import bert_graph
@@ -29,13 +28,12 @@ from bert_torch import (
     padded_layer,
     tensor_of,
 )
+from command import Array
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.heads.entailment import MAX_PIECES, marks_of
 from tuning_texts import Rows, Texts
-
-Array = npt.NDArray[Any]
 
 WIDTH = 128  # of the hidden layer above the network
 

@@ -44,7 +44,9 @@ def _sections(data: Path, domain: str, rng: np.random.Generator) -> Iterator[Gro
     texts = {name: [sentences(section["text"], SENTENCES) for section in row["sections"]] for name, row in kept.items()}
     names = list(kept)
     for place, name in enumerate(names):
-        beside = [*_around(names, texts, place)]
+        # of the documents before and after, for documents with few of their own
+        near = [names[other] for other in (place - 1, place + 1) if 0 <= other < len(names)]
+        beside = [passage for other in near for passage in texts[other][:SIBLINGS]]
         for kind, times in zip(KINDS, (OFTEN, 1), strict=True):
             for query in asked[kind].get(name, ()):
                 right = {query["section"], *query.get("also", ())}
@@ -52,13 +54,6 @@ def _sections(data: Path, domain: str, rng: np.random.Generator) -> Iterator[Gro
                     yield _drawn(
                         f"sections {domain}", query["query"], texts[name], query["section"], right, beside, rng
                     )
-
-
-def _around(names: Sequence[str], texts: dict[str, list[tuple[str, ...]]], place: int) -> Iterator[tuple[str, ...]]:
-    """Passages of the documents before and after, for documents with few of their own."""
-    for other in (place - 1, place + 1):
-        if 0 <= other < len(names):
-            yield from texts[names[other]][:SIBLINGS]
 
 
 def _drawn(

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import bert_graph
 import pair_head
@@ -30,13 +29,11 @@ from bert_torch import (
     padded_layer,
     tensor_of,
 )
+from command import Array
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
 from tuning_texts import Rows, Texts, pairs_of, tables
-
-Array = npt.NDArray[Any]
-
 
 NONE = np.zeros(0, np.int64)
 
@@ -159,11 +156,6 @@ class Network:
             expects = linear(self.parameters, found["both"], "expects").view(len(rows), self.recipe.expected, -1)
             found["expects"] = torch.nn.functional.normalize(expects, dim=-1)
         return found
-
-    def continue_from(self, weights: Mapping[str, Array]) -> None:
-        """Take the weights of an earlier run."""
-        for name in self.parameters:
-            self.parameters[name] = self.put(weights[name]).requires_grad_()
 
     def start_tokens(self, texts: Texts) -> None:
         """Let the token vectors begin as the principal components of states."""

@@ -19,14 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
-from sklearn.linear_model import LogisticRegression
 
 import bert_graph
 import onnx_graphs
 from answer_groups import Group, squad
-from command import make_parser, run, save_artifact
+from command import Array, make_parser, run, save_artifact
 from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import Held, check, figures, platt
@@ -41,7 +39,6 @@ CALIBRATION = 400  # questions that the scales of the int8 activations are found
 TOLERANCE = 0.05  # of log-odds, between a pair alone and in a batch; int8 rounding may tip a value
 
 
-Array = npt.NDArray[Any]
 Weights = tuple[float, float, float]
 
 
@@ -67,7 +64,7 @@ def network_of(
     logits = DeepHead(onnx_graphs.open_model(plain, arguments.threads)).compare(
         pairs_of(encoder, held.questions, [[text] for text in held.sentences])
     )
-    slope, bias = platt(logits, held.answers, held.share)
+    slope, bias = platt(logits[:, None], held.answers, held.share)
     fields = {
         "layers": [layers.start + 1, layers.stop],
         "calibration": {
@@ -94,15 +91,13 @@ def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held:
     alone = EntailmentClassifier.load(models, encoder=encoder, deep=False)
     apart = alone.predict_proba(zip(held.questions, held.sentences, strict=True))[:, 1]
     odds = np.column_stack([log_odds(apart, MIN_PROBABILITY), together])
-    share = held.share * len(held.share)
-    fitted = LogisticRegression(C=1e9).fit(odds, held.answers, sample_weight=share)
-    first, second, bias = (round(float(value), 4) for value in (*fitted.coef_[0], fitted.intercept_[0]))
+    first, second, bias = platt(odds, held.answers, held.share)
     return (first, second, bias), combined(apart, together, (first, second, bias))
 
 
 def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
-    models, groups = arguments.encoder.parent, list(squad(arguments.data))
+    models, groups = Path(arguments.encoder).parent, list(squad(arguments.data))
     idf = artifacts.load_artifact(models / "entailment", "entailment").array("idf.npy")
     held = Held.of(groups, encoder, idf, Recipe.hardness)
     if arguments.tuned:
@@ -131,7 +126,4 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = make_parser(__doc__, "data", "source", "threads", "out")
-    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="beside it is models/entailment")
-    parser.add_argument("--tuned", type=Path, nargs="+", default=(), help="weights of tune_deep.py; means of several")
-    run(parser, export)
+    run(make_parser(__doc__, "data", "encoder", "source", "tuned", "threads", "out"), export)

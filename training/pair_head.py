@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from bert_torch import EXTRA, FAR, linear
+from command import Array
 from semclass.core.errors import import_extra
-
-Array = npt.NDArray[Any]
 
 IDF_SCALE = 8.0  # what the head divides idf by
 WINDOW = 9  # word pieces over which the head averages how well a sentence matches, centred

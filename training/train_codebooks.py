@@ -1,7 +1,7 @@
 """Make ``models/codebooks``: the usual vector of each word piece, and centroids that keep the rest in few bytes.
 
-    python training/train_codebooks.py --data DATA --models models --out models/codebooks
-    python training/train_codebooks.py --data DATA --models MULTILINGUAL --multilingual --out MULTILINGUAL/codebooks
+    python training/train_codebooks.py --data DATA --encoder models/encoder --out models/codebooks
+    python training/train_codebooks.py --data DATA --multilingual --encoder MULTI/encoder --out MULTI/codebooks
 
 Learned on passages of ``squad_sentences/train`` and of other domains of ``answer_groups.py``, read as an index reads them;
 the last tenth of the former measures what is lost. The usual vector of a piece is the mean over its places there and the
@@ -18,15 +18,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
 from answer_groups import read_groups
-from command import ENCODER_HELP, language_of, make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import Array, language_of, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import training_passages
 from pair_domains import read_languages
 from semclass.core.errors import InputError
@@ -35,8 +33,6 @@ from semclass.encoders.onnx_encoder import for_passages, open_encoder
 from semclass.heads.passages import PassageClassifier
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.scoring.vectors import CENTROIDS, SCALE, Codebooks, unit
-
-Array = npt.NDArray[Any]
 
 PARTS = 4  # bytes a token vector
 ALIKE_PARTS = 16  # the same where all pieces have one usual vector
@@ -120,7 +116,7 @@ def left(books: Codebooks, vectors: Array, pieces: Array) -> float:
 
 def train(arguments: argparse.Namespace) -> None:
     many = arguments.multilingual
-    encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
+    encoder = open_encoder(arguments.encoder, threads=arguments.threads)
     # `PassageEncoder.load` would ask for the codebooks which are made here
     passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None)
     seen_texts, unseen_texts = (languages_of if many else english_of)(arguments.data, arguments.seed)
@@ -161,6 +157,4 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = make_parser(__doc__, "data", "models", "multilingual", "threads", "seed", "out")
-    parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
-    run(parser, train)
+    run(make_parser(__doc__, "data", "encoder", "multilingual", "threads", "seed", "out"), train)

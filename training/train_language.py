@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import Array, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, squad_train, topic_rows, translated_rows
 from semclass.core.types import Ragged
 from semclass.encoders.onnx_encoder import open_encoder
@@ -31,8 +30,6 @@ SEEN_AS = {
     "swe": "sv", "dan": "da", "ita": "it", "spa": "es", "fra": "fr", "deu": "de", "por": "pt", "tur": "tr", "ind": "id",
     "jpn": "ja", "cmn": "zh", "yue": "zh", "zho": "zh", "pes": "fa", "tha": "th", "ara": "ar", "arb": "ar", "amh": "am",
 }  # fmt: skip
-
-Array = npt.NDArray[np.float64]
 
 
 def english(data: Path, seed: int) -> dict[str, list[str]]:
@@ -76,7 +73,7 @@ def frequencies(pieces: Ragged, size: int) -> Array:
     return np.asarray(counts / counts.sum())
 
 
-def table_of(here: Mapping[str, Array], there: Mapping[str, Array], foreign: npt.NDArray[np.bool_]) -> Array:
+def table_of(here: Mapping[str, Array], there: Mapping[str, Array], foreign: Array) -> Array:
     """Logarithm of how much more frequent each piece is here; foreign letters that nobody wrote are not from here."""
     one, other = (np.mean([*each.values()], axis=0) for each in (here, there))
     found = np.log((one + RARE) / (other + RARE))

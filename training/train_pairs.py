@@ -20,14 +20,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
 from answer_groups import read_groups
-from command import language_of, make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import Array, language_of, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_domains import Domain, read_domains, read_multilingual
 from section_sets import learnt_by
 from semclass.core import artifacts
@@ -45,8 +43,6 @@ from semclass.ranking.thesis import class_match
 from semclass.scoring.bm25 import idf as idf_of
 from semclass.train.fitted import FittedHead, expected_calibration_error, head_to_onnx
 from tuning_texts import held_out
-
-Array = npt.NDArray[Any]
 
 # last pieces that are but an ending of the word before them, as word pieces cut English
 ENDINGS = frozenset("a al ally ation d e ed er ers es ia ic ical ies ing ity ive ly ment n ous s tion y".split())  # noqa: SIM905

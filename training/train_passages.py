@@ -26,13 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_recall_fscore_support, roc_auc_score
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from command import language_of, make_parser, run, save_artifact, seconds_so_far
+from command import Array, language_of, make_parser, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl
 from labels import article_groups, labelled_passages, passage_articles
 from semclass.core.types import COARSE, Encoder, FloatArray
@@ -40,8 +39,6 @@ from semclass.encoders.onnx_encoder import open_encoder
 from semclass.encoders.sentences import encode_passages
 from semclass.heads.surface import surface_features
 from semclass.train.fitted import FittedHead, best_threshold, expected_calibration_error, head_to_onnx
-
-Array = npt.NDArray[Any]
 
 # views that heads read, and the root mean square length of each where the penalty works: with those of
 # standardised columns, 8 : 1 : 0.4, the macro F1 is 0.08 lower

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from bert_torch import fit, two_rates
-from command import run, seconds_so_far
+from command import run
 from deep_network import Network, Recipe, read_pairs
-from tuning_texts import Rows, Texts, Tuning, tuning_parser, write_weights
+from tuning_texts import Rows, Texts, Tuning, tuning_parser
 
 
-def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> float:
+def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str, float]:
     """Mean reciprocal rank of the first answer among the passages of each group."""
-    network.training = False
     pairs = [(group.question, passage) for group in groups for passage in group.passages]
     with network.torch.no_grad():
         found = network.logits(texts, read_pairs(texts.ids, texts.idf, pairs)).float().cpu().numpy()
@@ -34,7 +33,7 @@ def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> float:
     for group, logits in zip(groups, np.split(found, ends[:-1]), strict=True):
         right = [place in group.answers for place in range(len(logits))]
         ranks.append(1 + int((logits[~np.array(right)] >= logits[right].max()).sum()))
-    return float(np.mean(1 / np.array(ranks)))
+    return {"score": float(np.mean(1 / np.array(ranks)))}
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -43,18 +42,12 @@ def train(arguments: argparse.Namespace) -> None:
     weights = {**begin.weights, **(dict(np.load(arguments.tuned)) if arguments.tuned else {})}
     layers = range(begin.layer, begin.layer + recipe.layers)
     network = Network(weights, begin.config, layers, recipe, arguments.seed, arguments.device)
-    network.training = True
     groups = two_rates(network.parameters, recipe.rate, recipe.head_rate)
     found = fit(network, recipe, groups, len(begin.steps), begin.steps, lambda step: network.loss(texts, step))
-    network.parameters = {name: network.put(value) for name, value in found.items()}
-    for name, some in sorted(begin.checks.items()):
-        print(f"{name}: {len(some)} questions, {mean_rank(network, texts, some):.3f}")
-    write_weights(arguments, found)
-    print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
+    begin.finish(arguments, network, found, partial(mean_rank, network, texts))
 
 
 if __name__ == "__main__":
-    settings = ("layers", "steps", "block", "contrast", "echoes", "others")
-    parser = tuning_parser(__doc__, Recipe, settings)
+    parser = tuning_parser(__doc__, Recipe, ("steps", "block", "contrast", "others"))
     parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py; else the layers start as published")
     run(parser, train)

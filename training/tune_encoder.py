@@ -18,26 +18,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import bert_graph
 from bert_torch import fit, two_rates
-from command import run, seconds_so_far
+from command import Array, run
 from encoder_network import Network, Recipe
-from tuning_texts import Rows, Texts, Tuning, tables, tuning_parser, write_weights
-
-Array = npt.NDArray[Any]
+from tuning_texts import Rows, Texts, Tuning, tables, tuning_parser
 
 # of the recipe, what the command line has
-SETTINGS = (
-    "steps", "block", "contrast", "echoes", "languages", "parallel", "others", "alike", "sharpness", "distance",
-    "relations", "rate", "head_rate", "averaged",
-)  # fmt: skip
+SETTINGS = ("steps", "block", "languages", "parallel", "others", "alike", "sharpness", "distance", "relations")
 TOGETHER = 64  # questions whose passages are one pool, where held-out ones are measured
 
 
@@ -51,10 +45,9 @@ def tune(
     """
     recipe, rng = network.recipe, np.random.default_rng(network.seed)
     if start:
-        network.continue_from(start)
+        network.parameters = {name: network.put(start[name]).requires_grad_() for name in network.parameters}
     else:
         network.start_tokens(texts)
-    network.training = True
     asked = texts.asked
     pools = [np.arange(len(texts.original))] * 2 if asked is None else [np.flatnonzero(asked), np.flatnonzero(~asked)]
     alone = [np.intersect1d(further, pool) for pool in pools]
@@ -70,7 +63,6 @@ def tune(
 
 def measures(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str, float]:
     """Mean reciprocal rank of the first answer among all passages of some groups, by the score and by vectors alone."""
-    network.training = False
     found: dict[str, list[float]] = {"score": [], "vectors": []}
     with network.torch.no_grad():
         for start in range(0, len(groups), TOGETHER):
@@ -93,14 +85,10 @@ def train(arguments: argparse.Namespace) -> None:
     )  # fmt: skip
     start = bert_graph.mean_of(arguments.start) if arguments.start else {}
     found = tune(network, texts, begin.further, begin.steps, start)
-    network.parameters = {name: network.put(value) for name, value in found.items()}
-    for name, some in sorted(begin.checks.items()):
-        means = measures(network, texts, some)
-        print(f"{name}: {len(some)} questions, {' '.join(f'{key} {value:.3f}' for key, value in means.items())}")
     learnt = {group.domain for step in begin.steps for group in step}
     learnt |= set(bert_graph.learnt_from(arguments.start or ()))
-    write_weights(arguments, found, idf=texts.idf, **{bert_graph.LEARNT: np.array(sorted(learnt))})
-    print(f"{arguments.out}  {asdict(begin.recipe)}  {seconds_so_far()} s")
+    further = {"idf": texts.idf, bert_graph.LEARNT: np.array(sorted(learnt))}
+    begin.finish(arguments, network, found, partial(measures, network, texts), **further)
 
 
 if __name__ == "__main__":

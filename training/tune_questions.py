@@ -26,14 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 import bert_graph
 import labels
 import onnx_graphs
 from bert_torch import EXTRA, copied_layers, fit, half_precision, padded_layer
-from command import make_parser, run, save_artifact, seconds_so_far
+from command import Array, make_parser, run, save_artifact, seconds_so_far
 from export_encoder import SMOOTHING, find_source
 from question_data import Questions, figure_rows, measure, membership, read_questions, same_but_for_marks
 from question_sets import SOURCES, Training, as_read, frequent_words, read_training, unlabelled, vary, words_file
@@ -45,8 +44,6 @@ from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller
-
-Array = npt.NDArray[Any]
 
 FOLDS = 5  # one of so many folds is held out to find the temperatures
 CALIBRATION = 400  # questions that the scales of the int8 activations are found on
@@ -105,12 +102,6 @@ class Setup:
     def belongs(self) -> Array:
         """Which fine class belongs to which coarse one, (classes, 6)."""
         return membership(self.classes)
-
-
-def pad(states: Sequence[Array]) -> tuple[Array, Array]:
-    """Texts of different length as one batch: float32 (n, longest, hidden) and mask, bool (n, longest)."""
-    rows = ragged(states, states[0])
-    return padded(rows), np.arange(rows.lengths().max()) < rows.lengths()[:, None]
 
 
 class TopLayers:
@@ -183,7 +174,9 @@ def tune(forms: Sequence[Ragged], targets: Array, setup: Setup) -> dict[str, Arr
 
     def loss_of(batch: Array) -> Any:
         chosen = [form().row(place) for place in batch]
-        states, mask = (torch.from_numpy(array) for array in pad(chosen))
+        rows = ragged(chosen, chosen[0])
+        inside = np.arange(rows.lengths().max()) < rows.lengths()[:, None]
+        states, mask = (torch.from_numpy(array) for array in (padded(rows), inside))
         with half_precision():
             logits = network.logits(states, mask)
         logits = logits.float()

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from answer_groups import Group
 from bert_graph import BertConfig, Views, kept_pieces, read_model
 from bert_torch import EXTRA, tensor_of
-from command import make_parser, seconds_so_far
+from command import Array, make_parser, seconds_so_far
 from datasets_io import LANGUAGE, PARALLEL
 from document_groups import measured_on
 from export_encoder import find_source, lower_of, upper_of
@@ -27,8 +27,6 @@ from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
 from semclass.scoring.bm25 import count_terms, statistics
-
-Array = npt.NDArray[Any]
 
 PAIRED = ("squad", "wikiqa")  # domains of questions that the pair head learns from
 LONGEST = 96  # word pieces of a text that are read: one in a hundred is longer, and takes the time of many
@@ -69,7 +67,7 @@ class Texts:
         layers = np.empty((len(ids), wide), np.float16)
         for rows, prefix, feed in runs(ids, kinds):
             (found,) = lower.run([STATES], feed)
-            states[ids.places(rows)] = without(found, prefix)
+            states[ids.places(rows)] = np.delete(found, slice(1, 1 + prefix), axis=1).reshape(-1, hidden)
             above = {STATES: found, "attention_mask": feed["attention_mask"]}
             original[rows], views_of = upper.run(("pooled", "layers"), above)
             layers[rows] = views_of[:, known:]
@@ -182,11 +180,6 @@ class Material:
         ]
         return Ragged(values, offsets)
 
-    def learnt(self, left_out: Sequence[str]) -> list[Rows]:
-        """The groups that are learnt from, without those of some domains."""
-        pairs = zip(self.groups, self.held, strict=True)
-        return [group for group, held in pairs if not held and group.domain not in left_out]
-
     def checks(self, left_out: Sequence[str], rng: np.random.Generator) -> dict[str, list[Rows]]:
         """By domain, some groups that are not learnt from: those held out, or any of a domain that is left out."""
         found: dict[str, list[Rows]] = {}
@@ -254,17 +247,31 @@ class Tuning:
             **{item.name: getattr(arguments, item.name) for item in fields(recipe) if item.name in arguments}
         )
         rng, material = np.random.default_rng(arguments.seed), Material.load(arguments.groups)
-        steps = list(batches(material.learnt(arguments.left_out), chosen, rng))
+        pairs = zip(material.groups, material.held, strict=True)
+        learnt = [group for group, held in pairs if not held and group.domain not in arguments.left_out]
+        steps = list(batches(learnt, chosen, rng))
         material, steps, checks = material.only(steps, material.checks(arguments.left_out, rng))
         texts = Texts.read(material, weights, config, layer, arguments.device)
         print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
         return cls(chosen, weights, config, layer, texts, material.further, steps, checks)
 
-
-def write_weights(arguments: argparse.Namespace, weights: Mapping[str, Array], **further: Array) -> None:
-    """Write weights in the precision that was asked for, and further arrays as they are."""
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(arguments.out, **{name: value.astype(arguments.precision) for name, value in weights.items()}, **further)
+    def finish(
+        self,
+        arguments: argparse.Namespace,
+        network: Any,
+        weights: Mapping[str, Array],
+        measures: Callable[[Sequence[Rows]], Mapping[str, float]],
+        **further: Array,
+    ) -> None:
+        """Print figures of `checks`; write weights in the precision asked for, and further arrays as they are."""
+        network.parameters = {name: network.put(value) for name, value in weights.items()}
+        for name, some in sorted(self.checks.items()):
+            found = " ".join(f"{key} {value:.3f}" for key, value in measures(some).items())
+            print(f"{name}: {len(some)} questions, {found}")
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        rounded = {name: value.astype(arguments.precision) for name, value in weights.items()}
+        np.savez(arguments.out, **rounded, **further)
+        print(f"{arguments.out}  {asdict(self.recipe)}  {seconds_so_far()} s")
 
 
 def batches(groups: Sequence[Rows], recipe: Any, rng: np.random.Generator) -> Iterator[list[Rows]]:
@@ -308,11 +315,6 @@ def runs(
                 own = ids.values[ids.places(rows)].reshape(len(rows), length)
                 read = np.insert(own, [1] * len(prefix), prefix, axis=1)
                 yield rows, len(prefix), {"input_ids": read, "attention_mask": np.ones_like(read)}
-
-
-def without(states: Array, prefix: int) -> Array:
-    """States of the pieces of texts, one after another, but for those of a prefix."""
-    return np.delete(states, slice(1, 1 + prefix), axis=1).reshape(-1, states.shape[2])
 
 
 def pairs_of(
