@@ -1,1 +1,1 @@
-"""Readers of HTML, office files, PDF and mail for semclass, in a process with limits; repeated text."""
+"""Reads HTML, office files, PDF and mail for semclass in a process with limits, and finds repeated text."""

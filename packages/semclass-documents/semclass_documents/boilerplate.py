@@ -1,4 +1,4 @@
-"""Text that stands in most files of a folder, such as footers, menus and notes: it is found by counting."""
+"""Finds boilerplate by counting: text in most files of a folder, such as footers, menus and notes."""
 
 from __future__ import annotations
 
@@ -24,30 +24,31 @@ from semclass.plugins import CODE, Document, Record, plain_headings
 Span: TypeAlias = tuple[int, int]
 
 MIN_FILES = 10
-"""Files in which a paragraph of boilerplate stands, at least. Below it, chance and copies are as likely as a template."""
+"""Least number of files with a paragraph of boilerplate. In fewer files, chance and copies are as likely as a template."""
 
 FILE_SHARE = 2 / 3
-"""Share of the files of a folder in which it stands, at least. Menus, footers and notes of generators stood in 0.7 to all
-of them. Descriptions that pages of a manual have in common stood in up to 0.6, those of general options in more. A share
-cannot tell these from menus, so the first file keeps what stands amid other text.
+"""Least share of the files of a folder with a paragraph of boilerplate. In measurements, at least 0.7 of the files
+contained menus, footers and notes of generators. Up to 0.6 of the pages of a manual shared a description, and more
+shared the description of a general option. A share cannot distinguish such descriptions from menus, so the first file
+keeps repeated text between other text.
 """
 
 KEPT_OUT = 0.5
-"""Share of both sets down to which earlier omissions stay, so that a single file more or less changes nothing."""
+"""Factor of both limits for text that was left out before, so that one file more or less changes nothing."""
 
 VERSION_SHARE, VERSION_PARAGRAPHS = 0.5, 3
-"""Share of the words of a file, and number of its paragraphs, from which repeated text makes it a version of other files.
-Short pages may have a footer that is longer than what they say.
+"""Least share of the words of a file, and least number of its paragraphs, that are repeated if it is a version of
+other files. Short pages may have a footer that is longer than their own text.
 """
 
 MIN_WORDS = 8
-"""Words of a paragraph, at least: shorter ones, such as "Examples:", belong to what is around them."""
+"""Least number of words of a paragraph. Shorter paragraphs, such as "Examples:", belong to the text around them."""
 
 EDGE_PARAGRAPHS = 3
-"""Paragraphs at the top and at the bottom of a file that may be shorter, as menus and footers are."""
+"""Number of paragraphs at the top and at the bottom of a file that may be shorter, because menus and footers are short."""
 
 IN_MEMORY = 1 << 26
-"""Bytes of packed texts that wait in memory; more of them wait in a file."""
+"""Most bytes of packed texts that wait in memory. More texts wait in a file."""
 
 _KEY = re.compile("[0-9a-f]{16}")
 _WORD = re.compile(r"[^\W_]\S*")
@@ -62,11 +63,11 @@ _PAGES = str.maketrans("\f\x1d", "\n\n")
 
 @dataclass(frozen=True)
 class Boilerplate:
-    """A paragraph that is left out, because it stands in most files of a folder."""
+    """A paragraph that is left out, because most files of a folder contain it."""
 
     text: str  # with single spaces between its words
-    files: int  # in which it stands
-    key: str  # of the text in any case, for the argument `before`
+    files: int  # that contain it
+    key: str  # of the text, regardless of case, for the argument `before`
 
 
 def leave_out(
@@ -76,10 +77,10 @@ def leave_out(
     before: Collection[str] = (),
     progress: Callable[[int, int], object] | None = None,
 ) -> Iterator[tuple[str, Document]]:
-    """Blank out what most of some documents repeat; source files, and fewer than 10 documents, stay whole.
+    """Replace boilerplate in documents by blanks. Source files, and fewer than 10 documents, stay unchanged.
 
-    All documents are read first, and wait in a file, as converting them again takes long. `report` is called with each
-    paragraph that is left out, once; `before` holds the keys of those that an earlier call left out.
+    All documents are read first and wait in a temporary file, because converting them again takes long. `report` is
+    called once per left-out paragraph. `before` contains the keys of paragraphs that an earlier call left out.
     """
     if total < MIN_FILES:
         yield from documents
@@ -102,8 +103,8 @@ def leave_out(
                 waiting.write(packed)
             except OSError as error:
                 raise InputError(
-                    f"{tempfile.gettempdir()} has no room for the texts of files: {error.strerror or error}; make room, "
-                    "or name another folder by the environment variable TMPDIR"
+                    f"{tempfile.gettempdir()} has no room for the texts of files: {error.strerror or error}; delete files, "
+                    "or set the environment variable TMPDIR to another folder"
                 ) from error
         thinning = Thinning(counts.repeated(), report_once)
         waiting.seek(0)
@@ -126,7 +127,7 @@ class _Paragraph(NamedTuple):
 
 @dataclass
 class Counts:
-    """Counts the paragraphs of files, eight bytes each; `before`: keys of paragraphs that an earlier read left out."""
+    """Counts the paragraphs of files. `before` contains the keys of paragraphs that an earlier read left out."""
 
     before: Collection[str] = ()
     _folders: defaultdict[PurePosixPath, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -135,7 +136,7 @@ class Counts:
     _totals: list[int] = field(default_factory=list)  # words of each file
 
     def add(self, name: str, text: str, *, markdown: bool) -> None:
-        """Count a file, of which the path below the folder is given."""
+        """Count the paragraphs of a file. `name` is its path relative to the folder."""
         found = list(_paragraphs(text, markdown=markdown))
         for folder in PurePosixPath(name).parents if found else ():
             self._folders[folder].append(len(self._keys))
@@ -144,7 +145,7 @@ class Counts:
         self._totals.append(len(text.split()))
 
     def repeated(self) -> Mapping[int, int]:
-        """Return the keys of boilerplate, each with the number of files in which it stands."""
+        """Return the keys of boilerplate, each with the number of files that contain it."""
         keys = [np.unique(np.frombuffer(held, np.uint64)) if held else np.zeros(0, np.uint64) for held in self._keys]
         often = self._often(keys, range(len(keys)))
         own = [number for number in range(len(keys)) if not self._repeats_others(number, often)]
@@ -154,7 +155,7 @@ class Counts:
         return dict(zip(found[places].tolist(), counts[places].tolist(), strict=True))
 
     def _often(self, keys: Sequence[npt.NDArray[np.uint64]], files: Collection[int]) -> npt.NDArray[np.uint64]:
-        """Return what stands in most of some files of a folder, those of the folders in it included."""
+        """Return the keys that occur in most of the given files of a folder and its subfolders."""
         before = np.array([int(key, 16) for key in self.before if _KEY.fullmatch(str(key))], np.uint64)
         counted, found = set(files), [np.zeros(0, np.uint64)]
         for numbers in self._folders.values():
@@ -177,17 +178,17 @@ def _run(repeated: Sequence[bool], gaps: Sequence[int]) -> int:
 
 
 def _is_version(repeated: Sequence[int], total: int) -> bool:
-    """Tell of the words of the repeated paragraphs of a file, and of all of it, whether it says too little else."""
+    """Whether a file has too little text besides its repeated paragraphs. Takes their numbers of words, and the total."""
     most = sum(repeated) > VERSION_SHARE * total and len(repeated) >= VERSION_PARAGRAPHS
     return bool(repeated) and (most or total - sum(repeated) < MIN_WORDS)
 
 
 @dataclass
 class Thinning:
-    """Leaves boilerplate out of one file after another.
+    """Leaves out boilerplate in one file after another.
 
-    At the top and the bottom of a file it is a menu or a footer, and goes. Amid other text it may be a description that
-    the pages of a manual have in common, so the first file that has it there keeps it.
+    Boilerplate at the top or bottom of a file is a menu or a footer, and is left out. Between other text it may be a
+    description that several pages of a manual share, so the first file with this description keeps it.
     """
 
     files: Mapping[int, int]  # keys of boilerplate, as Counts.repeated gives them
@@ -195,7 +196,7 @@ class Thinning:
     _homes: dict[int, str] = field(default_factory=dict)  # the file that keeps it, by key
 
     def __call__(self, name: str, text: str, *, markdown: bool) -> str:
-        """Write blanks for boilerplate, so that all other text keeps its place; a version of other files stays whole."""
+        """Replace boilerplate by blanks, so that other text keeps its place. A version of another file stays unchanged."""
         if not self.files:
             return text
         paragraphs = list(_paragraphs(text, markdown=markdown))
@@ -220,7 +221,7 @@ class Thinning:
 
 
 def _paragraphs(text: str, *, markdown: bool) -> Iterator[_Paragraph]:
-    """Return the paragraphs that may be boilerplate: those of enough words, and short ones at the edges of the text."""
+    """Return the paragraphs that may be boilerplate: long ones anywhere, and short ones at the edges of the text."""
     spans = list(_markdown_spans(text) if markdown else _plain_spans(text))
     edge = min(EDGE_PARAGRAPHS, len(spans) // 4)
     for place, (start, end) in enumerate(spans):

@@ -1,4 +1,4 @@
-"""Finds near-duplicates, which are passages with nearly the same words as an earlier passage."""
+"""Finds near-duplicates: passages with nearly the same words as an earlier passage."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from semclass import InputError, Passage
 from semclass.plugins import check_probability
 
 THRESHOLD = 0.9
-"""Resemblance from which passages are near-duplicates. It means about one changed word in sixty. A lower threshold
-would also match passages that differ in a name, and questions often ask for a name.
+"""Least resemblance of near-duplicates. At 0.9, about one word in sixty is changed. A lower threshold would also match
+passages that differ in a name, and questions often ask for a name.
 """
 
 SHINGLE_WORDS = 3
-"""Words of a shingle."""
+"""Number of words of a shingle."""
 
 HASHES = 128
 BANDS = 16
@@ -29,8 +29,7 @@ at 0.9.
 """
 
 CANDIDATES = 100
-"""Most earlier passages with which a passage is compared, so that thousands of similar pages do not take quadratic
-time.
+"""Most earlier passages that a passage is compared with, so that thousands of similar pages do not take quadratic time.
 """
 
 _WORD = re.compile(r"\w+")
@@ -39,7 +38,7 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True)
 class Shingles:
-    """The runs of consecutive words of a text, and its words with a digit."""
+    """The runs of consecutive words of a text, and its words that contain a digit."""
 
     runs: frozenset[str]
     numbers: frozenset[str]
@@ -53,7 +52,7 @@ def shingles(text: str) -> Shingles:
 
 
 def mark_duplicates(passages: Iterable[Passage], *, threshold: float = THRESHOLD) -> Iterator[Passage]:
-    """Mark passages that nearly repeat an earlier passage, whose id ``metadata["duplicate_of"]`` then holds.
+    """Mark near-duplicates: ``metadata["duplicate_of"]`` gets the id of the earlier passage.
 
     The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, in any case), ``|A &
     B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). It is computed for pairs that MinHash
@@ -65,8 +64,8 @@ def mark_duplicates(passages: Iterable[Passage], *, threshold: float = THRESHOLD
     passages
         Any number of passages. A million distinct passages of 113 words take 2 GB of memory.
     threshold
-        Resemblance, in (0, 1], from which a passage is a duplicate. At 0.8 about 5 % of the pairs of this resemblance
-        are missed, and at 0.6 three quarters.
+        Least resemblance of duplicates, in (0, 1]. At 0.8, about 5 % of the pairs with this resemblance are missed; at
+        0.6, three quarters.
 
     Raises
     ------
@@ -88,7 +87,7 @@ def _marked(passages: Iterable[Passage], seen: _Seen) -> Iterator[Passage]:
 
 
 class _Seen:
-    """The passages that are no duplicates: their ids, their shingles, and an index of their MinHashes."""
+    """The ids and shingles of the passages that are not duplicates, and an index of their MinHashes."""
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
@@ -97,7 +96,7 @@ class _Seen:
         self.shingles: list[bytes] = []  # half of what arrays would take
 
     def original(self, passage: Passage) -> str | None:
-        """Return the id of the earliest passage that this one nearly repeats; one that repeats none is remembered."""
+        """Return the id of the earliest passage that a passage nearly repeats. If there is none, remember the passage."""
         own = shingles(passage.text)
         numbers = " ".join(sorted(own.numbers))  # texts with other numbers have no shingle in common
         tokens = [f"{numbers}\n{run}".encode(errors="surrogatepass") for run in own.runs]

@@ -1,4 +1,4 @@
-"""Equations of office documents (OMML) as a line of text, in the order in which they are read."""
+"""Writes equations of office documents (OMML) as a line of text, in reading order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BETWEEN = {"func": " ", "mr": " ", "m": "; ", "eqArr": "; "}
 
 
 def linear(equation: _Element) -> str:
-    """Write an equation, such as "(a+b)/2" or "x_1^2"."""
+    """Write an equation as text, such as "(a+b)/2" or "x_1^2"."""
     kind = _name(equation)
     if kind == "t":
         return equation.text or ""

@@ -1,4 +1,4 @@
-"""HTML and EPUB as Markdown, by markdownify: without what stands beside the text of a page, and with tables by row."""
+"""Converts HTML and EPUB to Markdown by markdownify, without menus and other parts beside the text of a page."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _INSIDE = frozenset(["pre", "table", "ul", "ol", "dl", *_HEADINGS])  # a table t
 _LAYOUT = frozenset(["table", "tbody", "thead", "tfoot", "tr", "td", "th"])
 
 CHARSET_WITHIN = 1024
-"""Bytes of a page that say its encoding, as the standard of HTML has it."""
+"""Bytes at the start of a page that may declare its encoding, according to the HTML standard."""
 
 MIN_WORDS = 4
-"""Words of a text above the title of a page that is kept, at least, unless it ends as a sentence."""
+"""Least number of words for text above the title of a page to be kept. A sentence may be shorter."""
 
 PAGE_MARK = "\ue00c"
-"""Stands for the end of a page in HTML, which has no such thing."""
+"""Character for the end of a page, which HTML cannot express."""
 
 _CHARSET = re.compile(
     rb"""<(?:meta\s[^>]{,200}?charset|\?xml\s[^>]{,200}?encoding)\s*=\s*["']?([\w:-]*)""", re.IGNORECASE
@@ -46,7 +46,7 @@ _WIDER = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030",
     "shift_jis": "cp932", "euc_kr": "cp949",
 }  # fmt: skip
-"""Encodings that pages name, with those that browsers read them in, which have more characters."""
+"""Larger encodings that browsers use in place of the encodings that pages declare."""
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 HYPHENS = {0xAD: None, 0x2011: "-"}  # soft ones, which are not seen, and non-breaking ones
@@ -60,7 +60,7 @@ _PLACE = re.compile("\ue001(\\d+)\ue002")
 
 
 class _Converter(MarkdownConverter):
-    """Writes text without emphasis and links, and no line of it as what Markdown takes for anything else."""
+    """Writes text without emphasis and links, and escapes lines that Markdown would read as something else."""
 
     def escape(self, text: str, *_: Any, **__: Any) -> str:
         return paragraph(text)
@@ -88,14 +88,14 @@ _CONVERTER = _Converter(
 
 
 def read_html(path: Path, chunking: Chunking) -> Document:
-    """Read HTML as Markdown; the encoding is that of a page that says none and is not UTF-8."""
+    """Read HTML as Markdown. `chunking.encoding` is for pages that declare no encoding and are not UTF-8."""
     content = path.read_bytes()
     check_tags(path, content.count(b"<"))
     return Document(html_to_markdown(content, encoding=chunking.encoding))
 
 
 def _decoded(content: bytes, encoding: str | None) -> str:
-    """Decode a page as browsers do: UTF-8, or else as it says; `encoding`, or else windows-1252, if it says nothing."""
+    """Decode a page as browsers do: as UTF-8, or in the encoding that it declares, or `encoding`, or windows-1252."""
     try:
         return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig")
     except UnicodeDecodeError:
@@ -109,10 +109,10 @@ def _decoded(content: bytes, encoding: str | None) -> str:
 
 
 def html_to_markdown(content: bytes, *, whole: bool = False, named: bool = False, encoding: str | None = None) -> str:
-    """Write the main parts of a page as Markdown, with its title above them if no heading of the first level is there.
+    """Write the main parts of a page as Markdown. A page without a first-level heading gets its title as heading.
 
-    Of what stands above the title, only sentences are kept, unless the page is `whole`. The first row of each table names
-    its columns if they are `named`, or if it says so.
+    Above the title, only sentences and tables are kept, unless `whole` is true. The first row of a table names the
+    columns if `named` is true, or if its cells are header cells.
     """
     if not content.strip():
         return ""
@@ -151,20 +151,20 @@ def html_to_markdown(content: bytes, *, whole: bool = False, named: bool = False
 
 
 def _is_text(block: str) -> bool:
-    """Whether what stands above a title is text: a sentence or a table."""
+    """Whether a block above a title is text: a sentence or a table."""
     words = block.strip("# ").split()
     return len(words) >= MIN_WORDS or bool(_PLACE.search(block)) or (len(words) > 2 and words[-1][-1] in ".!?:)")
 
 
 def _outermost(elements: Iterable[_Element]) -> list[_Element]:
-    """Return the elements that are in no other one of them, in their order on the page."""
+    """Return the elements that are not inside another of these elements, in their order on the page."""
     parts = set(elements)
     outer = {part for part in parts if parts.isdisjoint(part.iterancestors())}
     return [part for part in next(iter(outer)).getroottree().iter() if part in outer] if outer else []
 
 
 def _clean(part: _Element, tables: list[str], named: bool) -> None:
-    """Remove what stands beside the text, and put a mark for each table, which is added in Markdown."""
+    """Remove elements beside the text, and replace each table by a mark. `tables` gets the tables in Markdown."""
     _prepare(part)
     level = 1
     for element in list(part.iter()):
@@ -186,7 +186,7 @@ def _clean(part: _Element, tables: list[str], named: bool) -> None:
 
 
 def _prepare(part: _Element) -> None:
-    """Mark what is raised or lowered, and show what a button would show."""
+    """Mark superscripts and subscripts, and show panels that a button would open."""
     opened = {name for one in part.iterfind(".//*[@aria-controls]") for name in one.get("aria-controls").split()}
     for element in part.iter("*"):
         if element.tag in ("sup", "sub"):
@@ -199,7 +199,7 @@ def _prepare(part: _Element) -> None:
 
 
 def _is_seen(element: _Element) -> bool:
-    """Whether an element is text of its page: no comment, no decoration, no button that is no heading."""
+    """Whether an element is text of its page, not a comment, a decoration, or a button that is no heading."""
     if element.tag in _UNSEEN or "hidden" in element.attrib or element.get("aria-hidden") == "true":
         return False
     if element.tag == "button":
@@ -210,12 +210,12 @@ def _is_seen(element: _Element) -> bool:
 
 
 def _is_labelled(button: _Element) -> bool:
-    """Whether a button stands in a heading, or holds one."""
+    """Whether a button is in a heading, or contains one."""
     return any(one.tag in (*_HEADINGS, "dt") for one in (*button.iterancestors(), *button.iterdescendants()))
 
 
 def _opens(button: _Element) -> bool:
-    """Whether a button is the heading of what follows it, which it shows and hides."""
+    """Whether a button is the heading of the next element, which it opens and closes."""
     panel = button.getparent().getnext() if button.getnext() is None else button.getnext()
     says = not _SHOWING.isdisjoint(button.attrib) or _ACCORDION.search(button.get("class") or "") is not None
     follows = panel is not None and panel.tag in ("div", "section", "p") and not is_furniture(panel)
@@ -223,13 +223,13 @@ def _opens(button: _Element) -> bool:
 
 
 def _is_opened(panel: _Element) -> bool:
-    """Whether what stands before a panel shows and hides it."""
+    """Whether the element before a panel opens and closes it."""
     before = panel.getprevious()
     return before is not None and ("aria-expanded" in before.attrib or before.find(".//*[@aria-expanded]") is not None)
 
 
 def _mark_raised(element: _Element) -> None:
-    """Write 10^6 for a raised number or sign, 10_2 for a lowered one, and [1] for a note; 5th and CO2 stay as they are."""
+    """Write superscripts as 10^6, subscripts as 10_2, and marks of notes as [1]. 5th and CO2 stay unchanged."""
     text, before = element.text_content().strip(), element.getprevious()
     above = element.getparent().text if before is None else before.tail or before.text_content()
     follows_digit = (above or "")[-1:].isdigit()
@@ -274,7 +274,7 @@ def read_epub(path: Path, _: Chunking) -> Document:
 
 
 def _table(element: _Element, named: bool) -> Iterator[str]:
-    """Write a table; cells that span rows are repeated, so that each row says all."""
+    """Write a table. Cells that span rows are repeated, so that each row is complete."""
     for caption in element.iterchildren("caption"):
         yield paragraph(" ".join(caption.text_content().split()))
     first = next(element.iter("tr"), None)

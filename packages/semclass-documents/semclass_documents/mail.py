@@ -1,4 +1,4 @@
-"""Messages and mailboxes: what a message itself says, without what it quotes, signatures and disclaimers."""
+"""Reads messages and mailboxes, without quoted messages, signatures and disclaimers."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _FORWARD = re.compile(r"\s*(?:fwd?|wg)(?:\[\d+\])?\s*:", re.IGNORECASE)
 _SIGNATURE = re.compile(r"^\\?--(?P<space> ?)[ \t]*$", re.MULTILINE)
 _CONTACT = re.compile(r"@|www\.|https?:|\d[\d /-]{5,}")
 SENTENCE_WORDS = 4
-"""Words of a line that ends as a sentence, at least, which no signature holds."""
+"""Least number of words of a sentence. A signature contains no sentence."""
 
 SIGNATURE_LINES = 10
-"""Lines of a signature, at most."""
+"""Most lines of a signature."""
 
 _LEGAL = [
     re.compile(words, re.IGNORECASE)
@@ -69,7 +69,7 @@ _LEGAL = [
     )
 ]
 LEGAL_WORDS, LEGAL_IN_ALL = 3, 4
-"""Kinds of such words in a paragraph of a disclaimer, and in all of it, at least."""
+"""Least number of these patterns in a paragraph of a disclaimer, and in the whole disclaimer."""
 
 _PROGRAM = re.compile(
     r"\W*(?:(?:please )?consider the environment before printing this (?:e-?mail|message)|"
@@ -78,16 +78,16 @@ _PROGRAM = re.compile(
 )
 _STUB = re.compile(r"\bHTML\b|\b(?:web)?browser\b|\bmail(?:[- ]?(?:client|program|reader|viewer|app))", re.IGNORECASE)
 STUB_WORDS = 100
-"""Words of a plain text, at most, that may be only a note that the message is HTML."""
+"""Most words of a plain text that is only a note that the message is HTML."""
 
 _UNDECLARED = {code: bytes([code]).decode("cp1252", "ignore") or None for code in range(0x80, 0xA0)}
-"""Letters of windows-1252 for control characters of latin-1: much mail that claims to be latin-1 is windows-1252."""
+"""Letters of windows-1252 in place of control characters: much mail that declares latin-1 is windows-1252."""
 
 _HTML_QUOTES = ("gmail_quote", "moz-cite-prefix")
 _HTML_REPLIES = ("//*[@id='divRplyFwdMsg']/following-sibling::*", "//*[@id='divRplyFwdMsg']")
 _CITED = re.compile(r"""<blockquote[^<>]{,200}\stype=["']?cite""", re.IGNORECASE)
 _HTML_SIGNATURES = ("gmail_signature", "moz-signature")
-"""Classes of what programs quote and of signatures, and paths of what they quote in a reply."""
+"""Classes of quotations and of signatures in HTML, and paths of quotations in replies."""
 
 
 def read_eml(path: Path, _: Chunking) -> Document:
@@ -134,7 +134,7 @@ _REPLY = re.compile(r"^\s*(?:(?:re|aw|antw|sv|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re
 
 
 def join_threads(documents: Iterable[tuple[str, Document]]) -> Iterator[tuple[str, Document]]:
-    """Pass documents on, and yield messages last, as those of a thread may be in several files: a document per thread."""
+    """Yield documents, then one document per thread of messages, because a thread may be in several files."""
     messages: list[tuple[str, Record]] = []
     for name, document in documents:
         messages += [(name, record) for record in document.records if record.links is not None]
@@ -147,10 +147,10 @@ def join_threads(documents: Iterable[tuple[str, Document]]) -> Iterator[tuple[st
 
 
 def in_threads(messages: Sequence[tuple[str, Record]]) -> list[list[tuple[str, Record]]]:
-    """Group messages, which come with the names of their files, by thread; each thread is in the order of time.
+    """Group messages by thread, in the order of time. Each message comes with the name of its file.
 
-    Messages belong together if one names another, or both name a third. A reply that names none belongs to the last
-    message before it with its subject. A message that occurs twice counts once.
+    Messages belong together if one names the other in its headers, or both name the same message. A reply that names
+    no message belongs to the last earlier message with the same subject. A message that occurs twice counts once.
     """
     threads = list(range(len(messages)))  # of each message another one of its thread, or itself
     by_id: dict[str, int] = {}
@@ -183,18 +183,18 @@ def in_threads(messages: Sequence[tuple[str, Record]]) -> list[list[tuple[str, R
 
 
 def _time(message: Record) -> datetime:
-    """When a message was sent, in UTC where it does not say; the first of all times for one without a date."""
+    """Return when a message was sent: in UTC if it names no time zone, and the earliest time if it has no date."""
     date = message.metadata.get("date")
     time = datetime.fromisoformat(date) if isinstance(date, str) else _NO_DATE
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def own_text(text: str, *, reply: bool = True) -> str:
-    """Return what a message itself says: without quoted replies, signature and disclaimers.
+    """Return the text of a message without quoted messages, signature and disclaimers.
 
-    Below another header, a `reply` quotes a message, and any other message forwards it: only the forwarded text is kept.
-    Lines with > are a quotation in a `reply`, or below a line that names their author. If a message has no text but its
-    quotation, the quotation is returned.
+    A message below a second header is a quotation if `reply` is true, and is removed. Otherwise it is forwarded, and
+    is kept. Lines with > are a quotation in a reply, or below a line that names their author. If a message consists of
+    quotations alone, it is returned whole.
     """
     own = text.replace("\r\n", "\n").replace("\r", "\n")
     header = next((found.start() for found in _HEADERS.finditer(own) if _is_header(found)), len(own))
@@ -217,19 +217,19 @@ def own_text(text: str, *, reply: bool = True) -> str:
 
 
 def _is_header(found: re.Match[str]) -> bool:
-    """Whether lines are the header of a message that is quoted: they say who sent it, when, and what it is about."""
+    """Whether lines are the header of a quoted message, with sender, date and subject."""
     sent, about = _SENT.search(found["more"]), _ABOUT.search(found["more"])
     is_sender = "@" in found[0] or (sent is not None and sent["year"] and any(map(str.isalpha, found["sender"])))
     return bool(found["mark"] or (sent and about and is_sender))
 
 
 def _legal_words(text: str) -> int:
-    """Count the kinds of words of disclaimers in a text."""
+    """Count the patterns of disclaimers that occur in a text."""
     return sum(bool(words.search(text)) for words in _LEGAL)
 
 
 def _without_signature(text: str) -> str:
-    """Cut off a signature: below a line of dashes, a few lines without a sentence, but with an address or a number."""
+    """Cut off a signature: a few lines below dashes, without a sentence, but with an address or a number."""
     dashes = list(_SIGNATURE.finditer(text))
     if not dashes:
         return text
@@ -241,7 +241,7 @@ def _without_signature(text: str) -> str:
 
 
 def _records(message: EmailMessage, name: str, place: Mapping[str, int] | None = None) -> Iterator[Record]:
-    """Return the record of a message, unless it has neither text nor subject; in a mailbox it has a `place`."""
+    """Yield the record of a message, unless it has neither text nor subject. `place` is its place in a mailbox."""
     subject = _header(message, "Subject")
     links = [_message_id(message, "Message-ID"), *_ids(message, "References"), *_ids(message, "In-Reply-To")]
     parts = list(_parts(message, reply=not _FORWARD.match(subject) and (len(links) > 1 or bool(_REPLY.match(subject)))))
@@ -281,7 +281,7 @@ def _addresses(message: EmailMessage, name: str) -> list[tuple[str, str]]:
 
 
 def _message_id(message: EmailMessage, name: str) -> str:
-    """Return the first id of a header; of references it names the message that began the thread."""
+    """Return the first id in a header. In `References`, this is the message that began the thread."""
     return next(iter(_ids(message, name)), "")
 
 
@@ -290,7 +290,7 @@ def _ids(message: EmailMessage, name: str) -> list[str]:
 
 
 def _parts(message: EmailMessage, *, reply: bool) -> Iterator[tuple[str, bool]]:
-    """Yield the texts of a message, attached files aside, each with whether it is Markdown, which is made of HTML."""
+    """Yield the texts of a message without attachments, and for each text whether it is Markdown made from HTML."""
     kind = message.get_content_type()
     if kind == "message/rfc822":
         inner = cast("list[EmailMessage]", message.get_payload())[0]
@@ -311,7 +311,7 @@ def _parts(message: EmailMessage, *, reply: bool) -> Iterator[tuple[str, bool]]:
 
 
 def _best(ways: Iterable[Sequence[tuple[str, bool]]]) -> Sequence[tuple[str, bool]]:
-    """Choose between ways to say the same: the plain one, unless it is a note that the message is HTML; both if unsure."""
+    """Choose the plain version of a message, unless it only notes that the message is HTML. In doubt, return both."""
     plain: Sequence[tuple[str, bool]] = ()
     words: list[str] = []
     for way in filter(None, ways):

@@ -1,4 +1,4 @@
-"""Notebooks as Markdown, and logs as records."""
+"""Reads notebooks as Markdown, and logs as records."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ENTRY = re.compile(
     r"|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)",
     re.MULTILINE,
 )
-"""The time at the beginning of an entry of a log: ISO 8601, or as web servers and syslog write it."""
+"""The time at the beginning of a log entry, in ISO 8601 or in the formats of web servers and syslog."""
 
 
 def read_log(path: Path, chunking: Chunking) -> Document:
-    """Read each entry of a log as a record, with the lines below it that have no time. Other logs are plain text."""
+    """Read each entry of a log and the lines without a time below it as a record. A log without times is plain text."""
     text = read_text(path, chunking.encoding)
     entries = list(_ENTRY.finditer(text))
     if not entries or text[: entries[0].start()].strip():

@@ -1,4 +1,4 @@
-"""Documents, slides and sheets of office programs as Markdown."""
+"""Reads documents, slides and sheets of office programs as Markdown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
 
 
 def read_docx(path: Path, _: Chunking) -> Document:
-    """Read a text document as Markdown; pages are those that the program that wrote it last knew."""
+    """Read a text document as Markdown. Page numbers are those that the last program stored in the file."""
     check_package(path)
     marked = BytesIO()
     with ZipFile(path) as package, ZipFile(marked, "w") as copy:
@@ -51,7 +51,7 @@ def read_docx(path: Path, _: Chunking) -> Document:
 
 
 def _with_marks(content: bytes) -> bytes:
-    """Write as text what mammoth would leave out: ends of pages, non-breaking hyphens, equations and results of fields."""
+    """Write ends of pages, non-breaking hyphens, equations and results of fields as text, because mammoth ignores them."""
     root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
     _show_boxes(root)
     rendered = next(root.iter(f"{_W}lastRenderedPageBreak"), None) is not None
@@ -70,7 +70,7 @@ def _with_marks(content: bytes) -> bytes:
 
 
 def _show_boxes(root: Any) -> None:
-    """Write the text boxes of drawings as old programs have them, which is what mammoth reads."""
+    """Write text boxes of drawings in the old format, which mammoth can read."""
     for box in list(root.iter(f"{_W}txbxContent")):
         for above in takewhile(lambda part: part.tag not in (f"{_W}r", f"{_W}p"), box.iterancestors()):
             if above.tag == f"{_COMPATIBLE}Choice":
@@ -91,7 +91,7 @@ def _joined(parts: Iterable[tuple[str, str]]) -> str:
 
 
 def read_pptx(path: Path, _: Chunking) -> Document:
-    """Read slides as Markdown, one a page: the title as heading, texts, tables and the speaker's notes."""
+    """Read slides as Markdown, one page per slide: the title as heading, texts, tables and the speaker's notes."""
     check_package(path)
     slides = pptx.Presentation(str(path)).slides
     return Document("\f".join(_joined(_slide(slide)) for slide in slides).translate(HYPHENS))
@@ -112,7 +112,7 @@ def _slide(slide: Any) -> Iterator[tuple[str, str]]:
 
 
 def _show_equations(tree: Any) -> None:
-    """Write equations as text, and shapes that have one in place of the versions of them, which python-pptx leaves out."""
+    """Write equations as text, and replace alternative versions of shapes with equations, which python-pptx ignores."""
     for versions in list(tree.iter(f"{_COMPATIBLE}AlternateContent")):
         for part in list(versions[0]):
             versions.addprevious(part)
@@ -151,7 +151,7 @@ def _line(part: Any) -> str:
 
 
 def _chart(space: Any) -> Iterator[tuple[str, str]]:
-    """Yield the title of a chart, and its series as columns of a table of its categories."""
+    """Yield the title of a chart, and a table with its categories as rows and its series as columns."""
     yield "text", paragraph(" ".join("".join(space.xpath("c:chart/c:title//a:t/text()")).split()))
     series = space.xpath(".//c:ser")
     columns = [{int(point.get("idx", 0)): point.findtext("{*}v", "") for point in one.xpath(_VALUES)} for one in series]
@@ -167,9 +167,10 @@ def _chart(space: Any) -> Iterator[tuple[str, str]]:
 
 
 def read_xlsx(path: Path, chunking: Chunking) -> Document:
-    """Read visible sheets: the rows of lists as records, other tables and lines of text as Markdown.
+    """Read visible sheets: rows of lists become records, other tables and lines of text become Markdown.
 
-    Merged cells repeat their value. A formula without a value, as of a file that was never calculated, is written itself.
+    Merged cells repeat their value. A formula without a stored value, as in a file that was never calculated, is kept
+    as text.
     """
     check_package(path, tags=False)  # its sheets are never held as trees
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -192,12 +193,12 @@ def read_xlsx(path: Path, chunking: Chunking) -> Document:
         f"{path}: formulas without a value: {', '.join(formulas[:3])} ({len(formulas)} in all)" if formulas else ""
     )
     return Document(
-        text, records=records, missing=missing and f"{missing}; save it once with a program that calculates"
+        text, records=records, missing=missing and f"{missing}; open the file in a spreadsheet program and save it"
     )
 
 
 def _complete(path: Path, sheet: Any, rows: list[list[Any]]) -> list[str]:
-    """Repeat the values of merged cells, and write formulas without a value, whose places are returned."""
+    """Repeat values of merged cells, write formulas without a stored value, and return the places of these formulas."""
     merged, places = list[tuple[int, int, int, int]](), list[str]()
     with ZipFile(path) as package, package.open(sheet._worksheet_path) as part:
         tags = ("{*}c", "{*}row", "{*}mergeCell")
@@ -218,7 +219,7 @@ def _complete(path: Path, sheet: Any, rows: list[list[Any]]) -> list[str]:
 
 
 def _repeat(rows: list[list[Any]], merged: Iterable[tuple[int, int, int, int]]) -> None:
-    """Write the value of merged cells into all of them; a title, alone in its row, is not repeated beside itself."""
+    """Write the value of merged cells into each of them. A title that is alone in its row is not repeated in the row."""
     own = [sum(cell is not None for cell in row) for row in rows]
     groups = set[int]()  # rows that name columns together, first rows of tables
     for left, top, right, bottom in merged:
@@ -239,7 +240,7 @@ def _repeat(rows: list[list[Any]], merged: Iterable[tuple[int, int, int, int]]) 
 
 
 def _value(cell: Any) -> str | int | float | bool | None:
-    """Return the value of a cell as its reader knows it."""
+    """Return the value of a cell as a spreadsheet program shows it."""
     value = cell.value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if percent := _PERCENT.match(cell.number_format[:99]):

@@ -1,4 +1,4 @@
-"""Parts of a page beside its text: menus, contents lists, breadcrumbs, links to neighbouring pages."""
+"""Recognises parts of a page beside its text: menus, contents lists, breadcrumbs, links to neighbouring pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES = frozenset([
     "rst-footer-buttons", "rst-versions", "sidebar-tree", "sidemenu", "site-footer", "skip-link", "sphinxsidebar",
     "sphinxsidebarwrapper", "table-of-contents", "toc", "toc-tree", "toctree-wrapper", "wy-breadcrumbs",
 ])  # fmt: skip
-"""Classes of such parts, as generators of sites write them."""
+"""Classes that site generators give to such parts."""
 
 _TEXTS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6", "pre", "table"])
 _LISTS = ("ul", "ol", "dl", "p", "div")
@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W\d_]")
 
 
 def is_furniture(element: _Element) -> bool:
-    """Return whether an element stands beside the text of its page."""
+    """Return whether an element is beside the text of its page, such as a menu."""
     names = {*(element.get("class") or "").lower().split()}  # an id may be that of a section on menus
     if element.get("role") in _ROLES or not names.isdisjoint(_NAMES) or {"contents", "topic"} <= names:
         return element.tag not in ("html", "body", "main", "article")
@@ -31,7 +31,7 @@ def is_furniture(element: _Element) -> bool:
 
 
 def _links(element: _Element) -> int | None:
-    """Count the links within the site that are all text of an element; None if it has other text."""
+    """Count the links within the site in an element that has no other text; None if it has other text."""
     if element.tag == "a" and element.get("href") is not None:
         return None if _ELSEWHERE.match(element.get("href")) else 1
     if element.tag in _TEXTS or _WORD.search(element.text or ""):

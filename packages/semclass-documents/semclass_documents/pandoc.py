@@ -1,4 +1,4 @@
-"""Formats that pandoc reads, where it is installed: a program of its own, without access to files or the network."""
+"""Reads formats by the program pandoc, if it is installed, without access to files or the network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 
 
 def read_by_pandoc(path: Path, _: Chunking) -> Document:
-    """Read a document as Markdown. The limits of the process hold for pandoc, too."""
+    """Read a document as Markdown. The limits of this process also apply to pandoc."""
     kind = BY_PANDOC[path.suffix.lower()]
     if kind == "odt":
         check_package(path)
@@ -38,7 +38,7 @@ def _run(content: bytes, kind: str, to: str) -> str:
 
 
 def _flat(path: Path) -> bytes:
-    """Write text boxes below their paragraphs, and tables in cells as lines of these; pandoc would leave out both."""
+    """Write text boxes below their paragraphs, and tables within cells as lines, because pandoc ignores both."""
     flat = BytesIO()
     with ZipFile(path) as package, ZipFile(flat, "w") as copy:
         for part in package.infolist():

@@ -1,4 +1,4 @@
-"""PDF as Markdown: pages, headings by the size of their letters, paragraphs, lists, and tables by their lines."""
+"""Converts PDF to Markdown. Larger letters mark headings, and ruled lines mark tables."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from semclass_documents.limits import MAX_PAGE, PAGES_SHARE, SPLIT, is_large, se
 from semclass_documents.pdf_letters import upright_pages
 
 LARGER = 1.12
-"""Letters of a heading are larger than those of the text by this factor."""
+"""Least factor by which letters of a heading are larger than letters of the text."""
 
 SPACE = 0.15
-"""Width of a space between words, at least, in sizes of the letters; narrow ones have a quarter."""
+"""Least width of a space between words, as a share of the size of letters. Narrow spaces have 0.25."""
 
 HEADING_WORDS = 20
 LEVELS = 4
-"""Sizes of letters that are levels of headings, at most: those of most lines."""
+"""Most levels of headings. The most frequent sizes of larger letters are the levels."""
 
 MARGIN, STAMP_LINES = 0.08, 2
-"""Share of a page at its edge where text in another direction is a stamp, and lines of it, at most."""
+"""Share of a page at its edge where text in another direction is a stamp, and the most lines of a stamp."""
 
 SAME_EDGES = 3
-"""Points between the columns of a table and those of the page before, at most, if it goes on."""
+"""Most points between the column edges of a table and of its continuation on the next page."""
 
 EDGE_LINES = 3
-"""Lines below a table, and above its second page, at most, such as running ones."""
+"""Most lines, such as footers and headers, below a table and above its continuation on the next page."""
 PAGE_FIELDS = ("Contents", "Resources", "Annots", "MediaBox", "CropBox", "Rotate")
-"""Fields of a page that say what it shows."""
+"""Fields of a page that determine what it shows."""
 
 _BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
 _LEADER = re.compile(r"(?:\s?\.){4,}")
@@ -61,7 +61,7 @@ class _Line:
 
 @dataclass
 class _Letters:
-    """Sizes and distances of a document's lines, and its words."""
+    """The typical sizes and distances in a document, and its words."""
 
     text: float  # size of the letters of most text
     gap: float  # between lines of a paragraph
@@ -70,7 +70,7 @@ class _Letters:
 
 
 def read_pdf(path: Path, _: Chunking) -> Document:
-    """Read a PDF as Markdown, with a form feed between pages; what would take too long is missing."""
+    """Read a PDF as Markdown, with a form feed between pages. Pages that would take too long are missing."""
     seconds = PAGES_SHARE * seconds_for(path.stat().st_size)
     end = process_time() + seconds
     pages, missing = list[list[_Line]](), list[str]()
@@ -93,7 +93,7 @@ def read_pdf(path: Path, _: Chunking) -> Document:
                 missing.append(f"{path}: read {part}: more than {seconds:.0f} seconds of CPU time; {SPLIT}")
                 break
     if again:
-        missing.append(f"{path}: {again} pages that show the same as an earlier one are left out")
+        missing.append(f"{path}: {again} pages that show the same as an earlier page are left out")
     if large:
         missing.append(f"{path}: more than {MAX_PAGE / 1e6:.0f} MB of content on page {', '.join(large[:3])}, left out")
     letters = _letters(pages)
@@ -107,7 +107,7 @@ def _last_table(pages: Sequence[Sequence[_Line]]) -> _Line | None:
 
 
 def _lines(page: Any, before: _Line | None) -> Iterator[_Line]:
-    """Yield the lines of a page, one direction of its text after another; a table may go on that was `before`."""
+    """Yield the lines of a page, one text direction after another. The table `before` may continue on this page."""
     for view, is_beside in upright_pages(page):
         lines = list(_lines_of(view, before))
         edge = MARGIN * view.height
@@ -125,7 +125,7 @@ def _lines(page: Any, before: _Line | None) -> Iterator[_Line]:
 
 
 def _goes_on(table: _Line, lines: Sequence[_Line]) -> bool:
-    """Whether a table goes on in the last line: below no heading, and without names of columns in its first row."""
+    """Whether the last line continues a table: no heading is above it, and its first row has no column names."""
     *above, following = lines
     head, *rows = following.rows
     numbers = [all(row[place][:1].isdigit() for row in rows) for place in range(len(head))] if rows else []
@@ -210,7 +210,7 @@ def _belongs(held: Sequence[_Line], line: _Line, letters: _Letters) -> bool:
 
 
 def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
-    """Yield a table, a heading, or a paragraph, whose items begin with a bullet."""
+    """Yield a table, a heading, a paragraph, or a list if lines begin with a bullet."""
     if held[0].rows:
         yield table(held[0].rows)
         return

@@ -1,4 +1,4 @@
-"""Letters of a page of a PDF: turned upright, set straight, each once, and with the values of forms."""
+"""Prepares the letters of a PDF page: turns them upright, removes duplicates, and adds the values of forms."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from pdfplumber.page import Page
 _Letter: TypeAlias = dict[str, Any]
 
 STRAIGHT = 0.001
-"""Lean of letters, as a tangent, that changes nothing."""
+"""Greatest lean of letters, as a tangent, that is ignored."""
 
 APART = 0.1
-"""Distance between most letters of a line, in sizes of them, from which its words are written with letters set apart."""
+"""Least typical distance between letters of a line that is spaced out, as a share of the size of letters."""
 
 OVERPRINT = 0.15
-"""Distance of a letter from the same one, in sizes of it, within which it is printed over it."""
+"""Greatest distance between two equal letters, as a share of their size, at which one is printed over the other."""
 
 MAX_FIELDS = 1000
-"""Fields of the form on a page, at most."""
+"""Most fields of the form on a page."""
 
 MAX_LEVELS = 16
-"""Levels of names of a field, at most."""
+"""Most levels of names of a field."""
 
 _HIDDEN, _PASSWORD, _PUSHED = 1 << 1, 1 << 13, 1 << 16  # flags of annotations, of texts, and of buttons
 
 
 def upright_pages(page: Any) -> Iterator[tuple[Any, bool]]:
-    """Yield a page for each direction in which text runs: turned upright and with this text alone.
+    """Yield a page for each direction of text, turned upright and with only this text.
 
-    Each comes with whether it is sideways text beside all other text, as a stamp is.
+    Each page comes with whether its text is sideways and beside all other text, like a stamp.
     """
     for turn in dict.fromkeys(map(_turn, page.chars)) or [0]:
         view = _turned(page, turn) if turn else page
@@ -64,7 +64,7 @@ def _turn(letter: _Letter) -> int:
 
 
 def _turned(page: Any, turn: int) -> Any:
-    """Read a page again, turned clockwise, with its lines and pictures."""
+    """Return a page with its lines and pictures, turned clockwise."""
     content = copy(page.page_obj)
     content.rotate = (page.rotation + 90 * turn) % 360
     content.attrs = {**content.attrs, "Rotate": content.rotate}
@@ -72,7 +72,7 @@ def _turned(page: Any, turn: int) -> Any:
 
 
 def _straight(letter: _Letter, page: Any) -> _Letter:
-    """Set a letter straight that leans or stands on a slope: about the middle of the page, with its own width."""
+    """Set a leaning or rotated letter upright: rotate it about the middle of the page, and keep its width."""
     a, b, c, d = letter["matrix"][:4]
     if (abs(b) <= STRAIGHT * abs(a) and abs(c) <= STRAIGHT * abs(d)) or not d:
         return letter
@@ -87,7 +87,7 @@ def _straight(letter: _Letter, page: Any) -> _Letter:
 
 
 def _together(letters: Iterable[_Letter]) -> list[_Letter]:
-    """Widen letters that are set apart, as those of a title, so that they are words; a space is wider than these gaps."""
+    """Widen spaced-out letters, as in some titles, so that they form words. A space is wider than their gaps."""
     kept: list[_Letter] = []
     for _, line in groupby(letters, key=lambda letter: (round(letter["bottom"], 1), letter["size"])):
         row = list(line)
@@ -106,7 +106,7 @@ def _meet(one: _Letter, other: _Letter) -> bool:
 
 
 def _once(letters: Iterable[_Letter]) -> list[_Letter]:
-    """Leave out letters that are printed over the same ones, as a shadow or for bold type."""
+    """Leave out letters that are printed over an equal letter, as a shadow or for bold type."""
     kept: list[_Letter] = []
     seen: dict[tuple[str, int, int], list[tuple[float, float]]] = {}
     for letter in letters:
@@ -120,7 +120,7 @@ def _once(letters: Iterable[_Letter]) -> list[_Letter]:
 
 
 def _with_fields(page: Any, letters: list[_Letter]) -> list[_Letter]:
-    """Write the values of a form beside their labels, or else with their names below what stands above them."""
+    """Write the values of a form beside their labels. A value without a label gets its name, and follows the text above."""
     size = median(one["size"] for one in letters) if letters else 10.0
     for name, value, (x0, top, x1, bottom) in islice(_fields(page), MAX_FIELDS):
         middles = [((one["x0"] + one["x1"]) / 2, (one["top"] + one["bottom"]) / 2) for one in letters]
@@ -145,7 +145,7 @@ _LETTER = {"doctop": 0, "upright": True, "object_type": "char"}
 
 
 def _fields(page: Any) -> Iterator[tuple[str, str, Sequence[float]]]:
-    """Yield the names and values of the fields of a form that a page shows, and their places; damaged ones are none."""
+    """Yield the names, values and places of the visible form fields of a page. Damaged fields are skipped."""
     for field in map(resolve1, resolve1(page.page_obj.annots) or ()):
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             kind, flags = _text(_inherited(field, "FT")), _inherited(field, "Ff") or 0
@@ -162,7 +162,7 @@ def _fields(page: Any) -> Iterator[tuple[str, str, Sequence[float]]]:
 
 
 def _inherited(field: Any, name: str) -> Any:
-    """Return a value of a field, or else of the one that it belongs to."""
+    """Return a value of a field, or else of the field above it."""
     for _ in range(MAX_LEVELS):
         if not isinstance(field, dict) or name in field:
             break

@@ -1,4 +1,4 @@
-"""The reader of rich formats: which function reads which ending, in a process with limits."""
+"""Chooses the function that reads a file by its ending, and runs it in a process with limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMATS: Mapping[str, str] = {
     ".xhtml": "html:read_html",
     ".xlsx": "office:read_xlsx",
 }
-"""By ending, the module and the function that reads it: from a path and the chunking to a document."""
+"""Module and function for each ending. The function takes a path and the chunking, and returns a document."""
 
 BY_PANDOC: Mapping[str, str] = {
     **dict.fromkeys([".adoc", ".asciidoc"], "asciidoc"),
@@ -37,7 +37,7 @@ BY_PANDOC: Mapping[str, str] = {
     ".rtf": "rtf",
     ".tex": "latex",
 }
-"""Formats that pandoc reads, where it is installed, by ending."""
+"""Formats that pandoc reads if it is installed, by ending."""
 
 
 class DocumentReader:
@@ -66,7 +66,7 @@ class DocumentReader:
 
 
 def convert(path: Path, chunking: Chunking) -> Document:
-    """Read a file in this process. Raises a MemoryError if memory does not suffice."""
+    """Read a file in this process. Raises a MemoryError if there is not enough memory."""
     ending, plain = path.suffix.lower(), PlainReader()
     with reading(path):
         check_size(path)

@@ -1,4 +1,4 @@
-"""A process that reads documents: libraries in C can loop and grow, and only the system can stop them."""
+"""A process that reads documents. Only the system can stop a C library that loops or takes too much memory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from semclass_documents.limits import CLOCK_FACTOR, MAX_MEMORY, SPLIT, seconds_f
 _OUT_OF_MEMORY = 3
 _OUT_OF_TIME = -getattr(signal, "SIGXCPU", 0)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character, which JSON can hold and UTF-8 cannot."""
+"""Half of a surrogate pair, which is valid in JSON but not in UTF-8."""
 
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass_documents.worker import serve; serve()"
 
 
 class Worker:
-    """Reads documents as :func:`semclass_documents.reader.convert` does, and cuts them, within limits of time and memory.
+    """Reads documents by :func:`semclass_documents.reader.convert`, and cuts them, within limits of time and memory.
 
-    Its process starts with the first document, and starts again after a document that ended it.
+    The process starts with the first document. It starts again if a document ended it.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Worker:
 
     @contextmanager
     def _clocked(self, path: Path, process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
-        """End the process if a document takes too long by the clock, as one that waits takes no time of a processor."""
+        """End the process if a document takes too much elapsed time. A waiting process takes no CPU time."""
         late = threading.Event()
 
         def end() -> None:
@@ -120,11 +120,11 @@ def _reason(path: Path, code: int, seconds: int) -> InputError:
         return InputError(f"{path} took more than {seconds} seconds of CPU time; {SPLIT}")
     if code == _OUT_OF_MEMORY:
         return InputError(f"{path} took more than {MAX_MEMORY / 1e6:.0f} MB of memory to read; {SPLIT}")
-    return InputError(f"{path} cannot be read: its reader crashed ({code}); is the file damaged?")
+    return InputError(f"{path} cannot be read: its reader crashed ({code}); check whether the file is damaged")
 
 
 def serve() -> None:
-    """Read or cut the documents that standard input names or holds, one a line, in the process of its own."""
+    """Read or cut documents in this process. Each line of standard input names a document, or contains one to cut."""
     from semclass.plugins import cut_document
     from semclass_documents.reader import convert
 
@@ -163,7 +163,7 @@ def _limit_memory() -> None:
 
 
 def _limit_time(seconds: int) -> None:
-    """End this process when a document takes too much time of its processor; Windows has the limit by the clock alone."""
+    """End this process when a document takes too much CPU time. On Windows, only elapsed time is limited."""
     with suppress(ImportError, OSError):
         import resource
 

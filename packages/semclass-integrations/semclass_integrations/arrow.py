@@ -1,8 +1,8 @@
 """Classifies and encodes tables in Arrow record batches, for any engine that uses such batches.
 
-A :class:`TableJob` maps Arrow record batches to record batches, as Spark's ``mapInArrow`` calls a function for each
-partition. A job is pickled as a few strings, and each worker process opens the models once. A text that is null, empty or
-not valid UTF-8 stops nothing: its row has null outputs, and the reason in the column ``error``.
+A :class:`TableJob` maps record batches to record batches. Spark's ``mapInArrow`` can call it for each partition. A job
+is pickled as a few strings, and each worker process opens the models once. A text that is null, empty or not valid
+UTF-8 does not stop the job. Its row has null outputs, and the reason in the column ``error``.
 """
 
 # ruff: noqa: E402 - import_extra says how pyarrow is installed, before it is imported
@@ -52,21 +52,21 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class TableJob:
-    """A function from record batches to record batches, which appends columns. Rows keep their order.
+    """A job that appends columns to record batches. Rows keep their order.
 
-    The values of a row do not depend on partitions, batches or repeated tasks, except for the last digits of a float.
+    The values of a row do not depend on partitions, batches or repeated tasks, except in the last digits of floats.
 
     Attributes
     ----------
     task
-        ``"questions"`` gives the answer type that a question asks for, ``"passages"`` the answer types that a passage
-        provides, ``"texts"`` labels of a head of your own, ``"pairs"`` whether a sentence answers a question, and
+        ``"questions"`` appends the answer type that a question asks for, ``"passages"`` the answer types that a
+        passage provides, ``"texts"`` labels of your own head, ``"pairs"`` whether a sentence answers a question, and
         ``"encode"`` vectors.
     column
-        Column of the texts. For pairs, the two columns of question and sentence.
+        Column of the texts. For pairs, the columns of the question and of the sentence.
     models
-        Folder with the layout of the shipped ``models/``, which is the default. For ``"texts"``, the folder that
-        :meth:`semclass.TextClassifier.save` wrote. Every worker must find it at the same path.
+        Folder of models, by default the shipped ``models/``. For ``"texts"``, the folder that
+        :meth:`semclass.TextClassifier.save` wrote. The folder must have the same path on every worker.
     encoder
         See :meth:`semclass.Models.load`.
     outputs
@@ -81,7 +81,7 @@ class TableJob:
     InputError
         If an option is not allowed, or a column is missing or does not fit.
     ArtifactError
-        In a worker that does not find the models.
+        If a worker does not find the models.
     """
 
     task: str = "questions"
@@ -104,7 +104,7 @@ class TableJob:
             )
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run on the record batches of one partition. Yields one batch for each, with :meth:`schema`."""
+        """Run on the record batches of one partition. Yields an output batch for each, as :meth:`schema` describes it."""
         for batch in batches:
             schema = self.schema(batch.schema)
             yield pa.RecordBatch.from_arrays([*batch.columns, *self._new_columns(batch)], schema=schema)
@@ -118,14 +118,14 @@ class TableJob:
         names = ", ".join(map(repr, schema.names))
         for name in self._columns:
             if schema.names.count(name) != 1:
-                raise InputError(f"column {name!r} must be in the table once; the columns are {names}")
+                raise InputError(f"the table must have exactly one column {name!r}; the columns are {names}")
             if not _holds_strings(schema.field(name).type):
-                raise InputError(f"column {name!r} holds {schema.field(name).type}; give a column of strings")
+                raise InputError(f"column {name!r} has the type {schema.field(name).type}; name a column of strings")
         added = [*((self.prefix + name, TYPES[name]) for name in self._outputs), (self.prefix + "error", pa.string())]
         for name, _ in added:
             # Spark does not tell apart names that differ in case alone
             if name.casefold() in map(str.casefold, schema.names):
-                raise InputError(f"the column {name!r} exists already, the columns are {names}; give a prefix")
+                raise InputError(f"the column {name!r} exists already, the columns are {names}; set a prefix")
         return pa.schema([*schema, *(pa.field(*field) for field in added)])
 
     @property
@@ -156,7 +156,7 @@ def _open(task: str, models: str | None, encoder: str | None, threads: int) -> C
     """Open the models of a task, once for each process. The function takes a list of texts for each column."""
     if task == "texts":
         if models is None:
-            raise InputError("texts need models, the folder that TextClassifier.save wrote")
+            raise InputError("the task 'texts' needs models=FOLDER, the folder that TextClassifier.save wrote")
         return TextModel.load(models, encoder=encoder, threads=threads).classify
     if task == "encode":
         all_models = Models.load(models, encoder=encoder, threads=threads)
@@ -175,7 +175,7 @@ def _open(task: str, models: str | None, encoder: str | None, threads: int) -> C
 
 
 def _value(item: Any, name: str) -> Any:
-    """Value of an output of one text."""
+    """Return the value of an output for one text."""
     if item is None or name == "vector":
         return item
     value = getattr(item, name)
@@ -185,13 +185,13 @@ def _value(item: Any, name: str) -> Any:
 
 
 def _holds_strings(kind: pa.DataType) -> bool:
-    """Whether a column may hold texts; one of nulls alone may."""
+    """Whether a column may contain texts. A column with only nulls may."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
 def _texts(column: pa.Array) -> list[str | bytes | None]:
-    """Texts of a column: strings, None for nulls, and bytes where a text is not valid UTF-8."""
+    """Return the texts of a column: strings, None for nulls, and bytes for texts that are not valid UTF-8."""
     try:
         texts: list[str | bytes | None] = column.to_pylist()
     except UnicodeDecodeError:  # Spark and Parquet let any bytes pass as a string

@@ -15,7 +15,7 @@ from semclass.plugins import counted, echo, json_output, progress
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--url", required=True, help="Address of a Qdrant server, e.g. http://localhost:6333.")
 @click.option("--collection", required=True, help="Name of the collection to create.")
-@click.option("--replace", is_flag=True, help="Remove an existing collection of that name first.")
+@click.option("--replace", is_flag=True, help="Remove an existing collection of the same name first.")
 @json_output
 def upload(folder: Path, url: str, collection: str, *, replace: bool, as_json: bool) -> None:
     """Upload the index in DIR to a Qdrant server.

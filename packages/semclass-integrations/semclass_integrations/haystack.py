@@ -1,9 +1,9 @@
 """Components for Haystack 3: a retriever and a ranker.
 
-``warm_up`` or the first run loads the models, which components with the same folders share. Documents are copied.
-Components save only names and numbers, so that a pipeline can be written as YAML. To read such a YAML file, Haystack must
-trust this module: call ``Pipeline.loads(text, allowed_modules=["semclass_integrations.*"])``. A pipeline names the folders
-and models that it opens, so read only pipelines from people whom you trust to choose these.
+``warm_up`` or the first run loads the models. Components with the same folders share the models. Documents are copied.
+Components save only names and numbers, so that Haystack can write a pipeline as YAML. To read such a YAML file,
+Haystack must trust this module: call ``Pipeline.loads(text, allowed_modules=["semclass_integrations.*"])``. A pipeline
+opens the folders and models that it names, so read only pipelines of people that you trust.
 """
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
@@ -41,7 +41,7 @@ def _models(models: str | None, encoder: str | None, threads: int) -> Models:
 
 
 class HaystackComponent:
-    """Base class of both components: it loads models on first use. Haystack saves the attributes named like arguments."""
+    """Base class of both components, which loads models on first use. Haystack saves attributes named like arguments."""
 
     models: str | None
     encoder: str | None
@@ -79,7 +79,7 @@ class HaystackComponent:
 class SemclassRetriever(HaystackComponent):
     """Finds the passages of a saved index that answer a query.
 
-    It is a text retriever (``run(query, filters, top_k)``), and works in ``MultiQueryTextRetriever``.
+    It is a text retriever (``run(query, filters, top_k)``), so it also works in ``MultiQueryTextRetriever``.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class SemclassRetriever(HaystackComponent):
     models, encoder, threads
         See :meth:`semclass.Models.load`. The encoder must be the one that built the index.
     filters
-        Which passages the search may find, see :func:`to_where`.
+        Filter of the passages that the search may find, see :func:`to_where`.
     top_k, method
         See :meth:`semclass.HybridRetriever.search`. Use the method ``"convex"`` if a ranker follows.
     explain
@@ -116,10 +116,10 @@ class SemclassRetriever(HaystackComponent):
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Return ``documents``, which are passages with their ids, texts, metadata and scores, best first.
+        """Return the passages as ``documents`` with ids, texts, metadata and scores, best first.
 
         `filters` and `top_k` replace those of the constructor. A filter that cannot be applied raises a
-        ``FilterInputError``, which is also Haystack's ``FilterError``.
+        ``FilterInputError``, a subclass of Haystack's ``FilterError``.
         """
         self.warm_up()
         chosen = filters or self.filters
@@ -156,7 +156,7 @@ class SemclassRanker(HaystackComponent):
     top_k
         How many documents to return, at least 1.
     score_threshold
-        Least score of a returned document.
+        Smallest score of a returned document.
     method
         A method of :meth:`semclass.Reranker.rerank`.
     meta_fields_to_embed
@@ -183,7 +183,7 @@ class SemclassRanker(HaystackComponent):
     def run(
         self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
     ) -> dict[str, list[Document]]:
-        """Return ``documents``, copies with new scores, best first.
+        """Return copies of the ``documents`` with new scores, best first.
 
         `top_k` and `score_threshold` replace those of the constructor.
         """
@@ -217,7 +217,7 @@ class SemclassRanker(HaystackComponent):
 
 
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
-    """Make passages of documents with content, with their ids and metadata. A ``title`` is read before the content."""
+    """Make passages of documents with content. They keep ids and metadata. A ``title`` is read before the content."""
     return [
         Passage(item.id, check_text(item.content or "", f"content of document {item.id!r}"), dict(item.meta))
         for item in shared.check_documents(documents, "documents", Document)
@@ -225,11 +225,11 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate a filter of Haystack to a filter of semclass, or raise a :class:`FilterInputError`.
+    """Translate a filter of Haystack to a filter of semclass. Raises a :class:`FilterInputError` if this is impossible.
 
     You can filter by fields of ``meta`` (``"meta.page"``, or ``"page"``) and by ``"id"``. The filter selects the same
-    documents as in Haystack, except that a list in ``meta`` matches if one of its elements does, 1 is not equal to
-    ``True``, and values of different types do not match.
+    documents as in Haystack with three exceptions. A list in ``meta`` matches if one of its elements matches, 1 is not
+    equal to ``True``, and values of different types do not match.
     """
     try:
         operator, of_field = filters["operator"], "field" in filters
@@ -241,7 +241,7 @@ def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
             raise FilterInputError(f"the filters have the operator {short(operator)}; use 'AND', 'OR' or 'NOT'")
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FilterInputError(
-            f"the filters {short(filters)} are malformed; give field, operator and value, or operator and conditions"
+            f"the filters {short(filters)} are malformed; set field, operator and value, or operator and conditions"
         ) from error
     if operator == "NOT":
         return {"$not": {"$and": parts}} if parts else {}
@@ -249,14 +249,14 @@ def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comparison(field: str, operator: str, value: Any) -> dict[str, Any]:
-    """Compare a field. None stands for a missing one, and a date equals the same instant in another notation."""
+    """Compare a field. None means a missing field. A date is equal to the same instant in another notation."""
     path = "_id" if field == "id" else field.removeprefix("meta.")
     if operator in _ORDER:
         if isinstance(value, list) or (isinstance(value, str) and not _is_date(value)):
             raise FilterInputError(f"the filter on {field!r} has {short(value)}; give a number, or a date in ISO 8601")
         return _NOTHING if value is None else {path: {_ORDER[operator]: value}}  # nothing is more than None
     if operator not in ("==", "!=", "in", "not in") or ("in" in operator and not isinstance(value, list)):
-        raise FilterInputError(f"the filter on {field!r} has {operator!r} with {short(value)}, which cannot be applied")
+        raise FilterInputError(f"{field!r} has {operator!r} with {short(value)}; use a known operator, a list for 'in'")
     values = value if "in" in operator else [value]
     dates = [item for item in values if path != "_id" and isinstance(item, str) and _is_date(item)]
     parts: list[dict[str, Any]] = [{path: {"$gte": date, "$lte": date}} for date in dates]

@@ -29,7 +29,7 @@ SCORE = "relevance_score"
 class SemclassRetriever(BaseRetriever):
     """Finds the passages that answer a question, in an index of semclass.
 
-    Each call also takes `k` and the options of :meth:`semclass.HybridRetriever.search`, for this call only:
+    A call also accepts `k` and the options of :meth:`semclass.HybridRetriever.search`, for this call only:
     ``retriever.invoke("Who built it?", k=2, where={"page": {"$gte": 3}})``.
 
     Attributes
@@ -38,7 +38,7 @@ class SemclassRetriever(BaseRetriever):
         A :class:`semclass.HybridRetriever`, or an object with the same method ``search``.
     k, search_kwargs
         Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``. With
-        ``"explain": True``, ``metadata["semclass"]`` holds the other fields of a :class:`semclass.Hit`.
+        ``"explain": True``, ``metadata["semclass"]`` has the other fields of a :class:`semclass.Hit`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -51,7 +51,7 @@ class SemclassRetriever(BaseRetriever):
     def from_documents(
         cls, documents: Iterable[Document], *, models: Models | None = None, **fields: Any
     ) -> SemclassRetriever:
-        """Index documents in memory. See :func:`to_passages`. `fields` are attributes of the retriever, such as `k`."""
+        """Index documents in memory by :func:`to_passages`. `fields` are attributes of the retriever, such as `k`."""
         return cls(retriever=HybridRetriever.from_passages(to_passages(documents), models=models), **fields)
 
     @model_validator(mode="after")
@@ -89,7 +89,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     top_n
         How many documents to return. If None, all documents are returned.
     score_threshold
-        Least score of a returned document.
+        Smallest score of a returned document.
     rerank_kwargs
         Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "entail-stable"}``.
     """
@@ -122,7 +122,7 @@ class SemclassCompressor(BaseDocumentCompressor):
 
 
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
-    """Make passages of documents, to index them. A document without an id gets its place, from 0, as id."""
+    """Make passages of documents to index. A document without an id gets its place, from 0, as id."""
     return [
         Passage(str(place) if document.id is None else document.id, document.page_content, dict(document.metadata))
         for place, document in enumerate(shared.check_documents(documents, "documents", Document))

@@ -1,7 +1,7 @@
 """Provides a retriever for LlamaIndex, and a node postprocessor that re-ranks. Both return copies of nodes.
 
-Nodes are read as by LlamaIndex's embedding models, with all metadata except ``excluded_embed_metadata_keys``. Only a title
-is read apart from the text, before each of its sentences.
+semclass reads nodes as LlamaIndex's embedding models do, with all metadata except ``excluded_embed_metadata_keys``.
+Only a title is not part of the text, but is read before each sentence.
 """
 
 # ruff: noqa: E402 - import_extra says how LlamaIndex is installed, before it is imported
@@ -48,9 +48,9 @@ class SemclassRetriever(BaseRetriever):
 
     Nodes that you indexed with :func:`to_passages` are returned unchanged. Other passages become ``TextNode``.
 
-    If a query has texts for embedding, as from ``HyDEQueryTransform``, their mean vector replaces the question's vector.
-    Candidates are re-ranked for the question itself. The vector of a ``QueryBundle`` is not used, because it may come from
-    another encoder.
+    If a query has texts to embed, for example from ``HyDEQueryTransform``, their mean vector replaces the vector of
+    the question. Candidates are re-ranked for the question itself. The vector of a ``QueryBundle`` is ignored, because
+    it may come from another encoder.
 
     Parameters
     ----------
@@ -59,12 +59,13 @@ class SemclassRetriever(BaseRetriever):
     similarity_top_k
         How many nodes to return.
     filters
-        Which passages the search may find, see :func:`to_where`. If you give `where`, it must match too.
+        Filter of the passages that the search may find, see :func:`to_where`. Passages must also match `where`.
     callback_manager
-        The argument of any retriever of LlamaIndex.
+        Callback manager, as in any retriever of LlamaIndex.
     **options
-        Options of :meth:`semclass.HybridRetriever.search` except `k`, such as ``method="convex"``. With ``explain=True``,
-        ``metadata["semclass"]``, which no model reads, holds the other fields of a :class:`semclass.Hit`.
+        Options of :meth:`semclass.HybridRetriever.search` except `k`, such as ``method="convex"``. With
+        ``explain=True``, ``metadata["semclass"]``, which models ignore, has the other fields of a
+        :class:`semclass.Hit`.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class SemclassRerank(BaseNodePostprocessor):
     top_n
         How many nodes to return, at least 1.
     score_threshold
-        Least score of a returned node.
+        Smallest score of a returned node.
     options
         Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "entail-stable"}``.
     """
@@ -137,7 +138,7 @@ class SemclassRerank(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         if query_bundle is None:
-            raise InputError("re-ranking needs a question; give query_bundle or query_str")
+            raise InputError("re-ranking needs a question; pass query_bundle or query_str")
         texts = [_read(node.node) if _has_text(node.node) else ("", {}) for node in nodes]
         ranked = shared.rerank(
             self.reranker,
@@ -156,8 +157,8 @@ class SemclassRerank(BaseNodePostprocessor):
 def to_where(filters: MetadataFilters) -> dict[str, Any]:
     """Translate LlamaIndex's metadata filters to a filter of semclass.
 
-    All operators except ``text_match`` and ``text_match_insensitive`` can be translated. ``any``, ``all`` and ``contains``
-    compare the elements of a list. ``not`` matches if none of its filters does.
+    All operators except ``text_match`` and ``text_match_insensitive`` can be translated. ``any``, ``all`` and
+    ``contains`` compare the elements of a list. ``not`` matches if none of its filters matches.
 
     Raises
     ------
@@ -175,7 +176,7 @@ def to_where(filters: MetadataFilters) -> dict[str, Any]:
 def _term(term: MetadataFilter) -> dict[str, Any]:
     key, value, operator = term.key, term.value, term.operator
     if not key or key.startswith("$"):
-        raise InputError(f"a filter has the key {key!r}; give the name of a field, which may not begin with '$'")
+        raise InputError(f"a filter has the key {key!r}; use the name of a field, which may not begin with '$'")
     if operator == FilterOperator.IS_EMPTY:
         return {key: {"$exists": False}}
     if operator == FilterOperator.ALL:
@@ -190,8 +191,8 @@ def _term(term: MetadataFilter) -> dict[str, Any]:
 def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
     """Make passages of nodes or documents. A ``SemclassRetriever`` over these passages returns the same nodes.
 
-    The text of a passage is the text that LlamaIndex's embedding models read, without the title. Its metadata are those
-    that LlamaIndex's vector stores keep. A node without text, such as a picture, raises an ``InputError``.
+    The text of a passage is the text that LlamaIndex's embedding models read, without the title. Its metadata are the
+    same as in LlamaIndex's vector stores. A node without text, such as a picture, raises an ``InputError``.
     """
     passages = []
     for item in shared.check_documents(nodes, "nodes", BaseNode, NodeWithScore):
@@ -217,7 +218,7 @@ def _to_node(hit: Hit) -> BaseNode:
 
 
 def _noted(node: BaseNode, values: Mapping[str, Any]) -> BaseNode:
-    """Write values into the metadata of a copy, where neither embedding nor language models read them."""
+    """Write values into the metadata of a copy, and hide them from embedding and language models."""
     node.metadata.update(values)
     for keys in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
         keys.extend(key for key in values if key not in keys)
@@ -225,12 +226,12 @@ def _noted(node: BaseNode, values: Mapping[str, Any]) -> BaseNode:
 
 
 def _has_text(node: BaseNode) -> bool:
-    """Whether a node has text of its own; pictures have none."""
+    """Whether a node has its own text. Pictures have none."""
     return bool(node.get_content(metadata_mode=MetadataMode.NONE).strip())
 
 
 def _read(node: BaseNode) -> tuple[str, Mapping[str, Any]]:
-    """Return the text of a node as embedding models read it, without the title, and the title as metadata."""
+    """Return the text that embedding models read of a node, without the title, and metadata with the title."""
     title = node.metadata.get(_TITLE)
     if not isinstance(title, str) or _TITLE in node.excluded_embed_metadata_keys:
         return node.get_content(metadata_mode=MetadataMode.EMBED), {}

@@ -1,10 +1,11 @@
-"""An index in Qdrant, for passages that outgrow one machine: the server finds candidates, and this process ranks them.
+"""Keeps a large index in Qdrant: the server finds candidates, and this process ranks them.
 
-A passage is a point with the vectors ``mean`` and ``sentences`` (a multi-vector, whose best sentence counts), which are
-compared by inner product, and the sparse vectors ``bm25``, whose weights are multiplied with inverse document frequencies,
-and ``sparse``, its learnt words. Its payload holds the passage, and the bytes that scores are computed from. The metadata
-of the collection hold the record of the index with the statistics for BM25. The average length of passages stays that of
-the upload, because every sparse vector depends on it: upload the passages again if they become much longer or shorter.
+A passage is a point with four vectors. ``mean`` and ``sentences`` (a multi-vector, of which the best sentence counts)
+are compared by inner product. ``bm25`` and ``sparse`` (learnt words) are sparse vectors. The weights of ``bm25`` are
+multiplied by inverse document frequencies. The payload of a point contains the passage, and the bytes from which
+scores are computed. The metadata of the collection contain the record of the index with the statistics for BM25. The
+average length of passages is not updated after the upload, because all sparse vectors depend on it. If passages become
+much longer or shorter, upload them again.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from semclass.plugins import RemoteIndex, StoredRow, Wanted, check_text, check_t
 from semclass_integrations.qdrant_filters import point_id, requests, to_qdrant
 
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
-"""Environment variable that holds the key of a Qdrant server: command lines are visible to everybody."""
+"""Environment variable with the key of a Qdrant server. Other users could read the key on a command line."""
 
 OVERFETCH = 4
-"""Factor of the passages that the server looks at, by mean vectors and by best sentences, to find the best by both."""
+"""Factor for the passages that the server finds by mean vectors and by best sentences, to find the best by both."""
 
 BATCH = 32  # points of a request: a server takes 32 MB by default, and the vectors of a long passage may be 0.7 MB
 PAGE = 2048  # points of a request without vectors of sentences
@@ -41,7 +42,7 @@ _REMEDY = "upload the index again with replace=True (semclass upload --replace)"
 class QdrantIndex(RemoteIndex):
     """Passages in a collection of Qdrant. :class:`semclass.HybridRetriever` searches it like an index in a folder.
 
-    Every method that asks the server raises an ``ArtifactError`` if it does not answer.
+    Every method that calls the server raises an ``ArtifactError`` if the server does not answer.
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class QdrantIndex(RemoteIndex):
         Raises
         ------
         ArtifactError
-            If the collection does not exist, is incomplete, or has another protocol.
+            If the collection does not exist, is incomplete, or has another version of the format.
         """
         if not _request(client, "collection_exists", collection):
             raise ArtifactError(f"collection {collection!r} does not exist; upload an index (semclass upload)")
@@ -85,7 +86,7 @@ class QdrantIndex(RemoteIndex):
         progress: Callable[[int], object] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> QdrantIndex:
-        """Upload an index as a collection, which others can open when the upload is complete.
+        """Upload an index as a collection. Other processes can open it when the upload is complete.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class QdrantIndex(RemoteIndex):
         return made._described()
 
     def find(self, wanted: Wanted) -> list[tuple[Passage, bytes]]:
-        """Find both lists in one request, see :meth:`semclass.index.remote.RemoteIndex.find`."""
+        """Find candidates by vectors and by words in one request, see :meth:`semclass.index.remote.RemoteIndex.find`."""
         models, depth, vector = requests(), wanted.depth, wanted.vector.tolist()
         where = None if wanted.where is None else to_qdrant(wanted.where)
         params = models.SearchParams(exact=True) if self.exact else None
@@ -184,7 +185,7 @@ class QdrantIndex(RemoteIndex):
         return self._changed(more, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
-        """Delete passages by their ids, and return the changed collection. See :meth:`add`.
+        """Delete passages by id, and return the changed collection. :meth:`add` describes how statistics change.
 
         Raises
         ------
@@ -223,7 +224,7 @@ class QdrantIndex(RemoteIndex):
                 progress(len(some))
 
     def _terms_of(self, names: Sequence[str]) -> dict[int, npt.NDArray[Any]]:
-        """Terms of the passages with some ids that exist, by point."""
+        """Return the terms of the existing passages with these ids, by point."""
         numbers, terms = {point_id(name): name for name in names}, {}
         for start in range(0, len(numbers), PAGE):
             some = list(numbers)[start : start + PAGE]
@@ -236,7 +237,7 @@ class QdrantIndex(RemoteIndex):
         return terms
 
     def _changed(self, more: PassageIndex | None, old: Mapping[int, npt.NDArray[Any]]) -> QdrantIndex:
-        """Count the passages of `more`, and not those whose terms are in `old`."""
+        """Return the statistics with the passages of `more` added, and those with terms in `old` removed."""
         # the collection may have been changed since it was opened
         now = _read_record(self.client, self.collection)["statistics"]
         counts = Counter(dict(zip(*(values.tolist() for values in now.table()), strict=True)))
@@ -248,7 +249,7 @@ class QdrantIndex(RemoteIndex):
         return self._described(max(now.passages + (0 if more is None else len(more)) - len(old), 0), counts)
 
     def _described(self, passages: int | None = None, counts: Mapping[int, int] | None = None) -> QdrantIndex:
-        """The same with other statistics, in the metadata of the collection too."""
+        """Return the index with other statistics, and store them in the metadata of the collection."""
         changed = self
         if passages is not None and counts is not None:
             there = sorted(term for term, count in counts.items() if count > 0)
@@ -282,7 +283,7 @@ def _request(client: Any, name: str, collection: str, *args: Any, **options: Any
         init = getattr(client, "init_options", {})
         address = str(init.get("url") or init.get("host") or "").rpartition("@")[2]  # without a password
         raise ArtifactError(
-            f"the Qdrant server {address} failed at {name}: {error}; check the address, check that the server runs, or "
+            f"the Qdrant server {address} failed at {name}: {error}; check the address and that the server runs, or "
             "give it more time (timeout=, in seconds, of QdrantClient)"
         ) from error
 
@@ -291,12 +292,12 @@ def _read_record(client: Any, collection: str) -> dict[str, Any]:
     """Read the attributes of an index from the metadata of a collection."""
     metadata = _request(client, "get_collection", collection).config.metadata or {}
     if _RECORD not in metadata:
-        raise ArtifactError(f"collection {collection!r} holds no complete index of semclass; {_REMEDY}")
+        raise ArtifactError(f"collection {collection!r} contains no complete index of semclass; {_REMEDY}")
     return RemoteIndex.read(metadata[_RECORD], f"collection {collection!r}")
 
 
 def _terms(point: Any) -> npt.NDArray[Any]:
-    """Term ids of a point."""
+    """Return the term ids of a point."""
     sparse = (point.vector or {}).get("bm25")
     return np.array([] if sparse is None else sparse.indices, np.int64)
 

@@ -23,17 +23,18 @@ def requests() -> Any:
 def point_id(name: str) -> int:
     """Return the number of the point that holds a passage: 63 bits of a hash of its id.
 
-    Two of a million passages share a number with a probability of 5e-8, two of a hundred million with one of 5e-4. Adding
-    the second is refused; within one upload it would replace the first.
+    The probability that two passages share a number is 5e-8 among a million passages, and 5e-4 among a hundred
+    million. :meth:`QdrantIndex.add` refuses the second passage; within one upload, it would replace the first.
     """
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def to_qdrant(condition: Filter) -> Any:
-    """Translate a filter, or raise an InputError.
+    """Translate a filter. Raises an InputError if Qdrant cannot apply it.
 
-    Qdrant compares numbers for equality only as whole numbers, so an equality becomes an interval. It takes a dot in a
-    key for nesting, and looks into lists of objects only if the path says so, so a dotted path becomes all its readings.
+    Qdrant compares only whole numbers for equality, so an equality becomes an interval. Qdrant reads a dot in a key as
+    nesting, and searches lists of objects only if the path marks them. So a dotted path becomes a condition for each
+    of its readings.
     """
     return requests().Filter(must=[_condition(condition)])
 
@@ -55,7 +56,7 @@ def _condition(condition: Filter) -> Any:
 
 
 def _any(conditions: list[Any]) -> Any:
-    """At least one of some conditions. Qdrant reads no conditions as true."""
+    """Match if at least one condition matches. Qdrant would match everything without conditions."""
     models = requests()
     return models.Filter(should=conditions) if conditions else models.HasIdCondition(has_id=[])
 
@@ -99,7 +100,7 @@ def _moment(value: int, path: str) -> datetime:
 
 
 def _paths(path: str) -> list[str]:
-    """All readings of a path: a dot is of a nested object, of each object of a list, or part of a key."""
+    """Return all readings of a path. A dot may lead to a nested object or to the objects of a list, or be part of a key."""
     parts = path.split(".")
     if len(parts) > MAX_PATH_PARTS or not all(parts) or '"' in path:
         raise InputError(

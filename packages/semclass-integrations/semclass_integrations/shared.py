@@ -1,4 +1,4 @@
-"""The contract of the adapters for frameworks: their options, their re-ranking, and the details that they add."""
+"""Shared parts of the adapters for frameworks: options, re-ranking, and added metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from semclass import Hit, InputError, InputTypeError, Passage, Reranker, SearchO
 from semclass.plugins import short
 
 DETAILS = "semclass"
-"""Metadata field of a returned document with the other fields of its hit."""
+"""Metadata field of a returned document that contains the other fields of its hit."""
 
 PACKAGE = "semclass-integrations"
 """Distribution whose extras install the frameworks."""
@@ -26,7 +26,7 @@ _OF_RESULT = ("query_used", "certainty", "answerable", "language")
 
 
 def check_has(value: object, method: str, name: str, kind: str) -> None:
-    """Refuse an object without the method of a semclass object."""
+    """Refuse an object that lacks the method of a semclass object."""
     if not callable(getattr(value, method, None)):
         raise InputTypeError(f"{name} must be a semclass.{kind}, not {short(value)}")
 
@@ -39,12 +39,12 @@ def check_options(options: Mapping[str, Any], allowed: Sequence[str], name: str)
 
 
 def check_documents(items: Iterable[Any], name: str, *kinds: type) -> list[Any]:
-    """Copy a sequence of a framework's documents into a list. One bare document is refused, a common slip."""
+    """Copy a sequence of a framework's documents into a list. Refuses a single document, a common mistake."""
     single = isinstance(items, (str, Mapping, *kinds)) or not isinstance(items, Iterable)
     documents = [items] if single else list(items)
     if wrong := documents if single else [item for item in documents if not isinstance(item, kinds)]:
         library = kinds[0].__module__.partition(".")[0]
-        raise InputTypeError(f"{name} must be a list of {library}.{kinds[0].__name__}, but holds {short(wrong[0])}")
+        raise InputTypeError(f"{name} must be a list of {library}.{kinds[0].__name__}, but contains {short(wrong[0])}")
     return documents
 
 
@@ -56,9 +56,9 @@ def rerank(
     threshold: float | None,
     options: Mapping[str, Any],
 ) -> list[tuple[int, float | None, dict[str, Any]]]:
-    """Re-rank texts with their metadata. Returns for each its place, score and added metadata, best first.
+    """Re-rank texts with their metadata. Returns the place, score and added metadata of each text, best first.
 
-    Blank texts follow without a score. With a threshold they are left out, as are texts with a smaller score.
+    Blank texts come last, without a score. A threshold leaves out blank texts and texts with a smaller score.
     """
     # documents may lack ids or share them: their places are unique
     passages = [Passage(str(place), *text) for place, text in enumerate(texts) if text[0].strip()]

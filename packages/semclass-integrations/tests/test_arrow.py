@@ -125,8 +125,8 @@ def test_columns_that_do_not_fit_are_named():
     rows = table(text=["Who?"], size=[1], Label=["x"])
     for job, message in (
         (TableJob(), "the column 'label' exists already"),
-        (TableJob("encode", "size"), "column 'size' holds int64; give a column of strings"),
-        (TableJob("encode", "body"), "column 'body' must be in the table once; the columns are 'text', 'size'"),
+        (TableJob("encode", "size"), "column 'size' has the type int64; name a column of strings"),
+        (TableJob("encode", "body"), "the table must have exactly one column 'body'; the columns are 'text', 'size'"),
     ):
         with pytest.raises(InputError, match=message):
             job.table(rows)

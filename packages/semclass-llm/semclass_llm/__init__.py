@@ -1,4 +1,4 @@
-"""A language model beside semclass: as teacher, judge, rewriter and reader. Names are imported on first use."""
+"""Adds a language model to semclass, to label texts, write and judge answers, and rewrite questions."""
 
 from __future__ import annotations
 

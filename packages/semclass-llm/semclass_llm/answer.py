@@ -35,7 +35,7 @@ class AnswerWriter:
     endpoint
         The model. Users wait for the answer, so use few retries and a short timeout.
     chat
-        Asks the model, one call an answer; ``chat.bill`` holds the cost so far.
+        Calls the model, once per answer. ``chat.bill`` is the cost so far.
     """
 
     endpoint: Endpoint
@@ -45,9 +45,9 @@ class AnswerWriter:
         object.__setattr__(self, "chat", Chat(self.endpoint))
 
     def write(self, answer: Answer) -> Answer:
-        """Return an answer with ``text``, ``cited``, ``answered`` and ``why`` of the language model.
+        """Return the answer with ``text``, ``cited``, ``answered`` and ``why`` from the language model.
 
-        Without sentences, the model is not asked.
+        If the answer has no sentences, the model is not called.
         """
         if not answer.sentences:
             return answer
@@ -72,6 +72,6 @@ class AnswerWriter:
 
 
 def _heading(metadata: Mapping[str, Any]) -> str:
-    """The heading of a sentence, for the prompt."""
+    """Return the heading of a sentence, for the prompt."""
     heading = metadata.get("heading") or metadata.get("title")
     return f"({quoted(heading, MAX_HEADING)}) " if isinstance(heading, str) and heading.strip() else ""

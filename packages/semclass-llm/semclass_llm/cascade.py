@@ -1,4 +1,4 @@
-"""Two classifiers in a row: a head decides what it is sure of, and a language model gets the other texts."""
+"""Combines a head and a language model: the head labels texts that it is sure of, the model labels the others."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ EVERYTHING = 2.0  # a threshold above every confidence
 
 @dataclass(frozen=True)
 class CascadeLabels:
-    """The labels of one text, and who gave them.
+    """The labels of a text, and whether the head or the model chose them.
 
-    The confidence of a text with one label is the probability of this label, or 0 if the head abstains. That of a text with
-    several labels, or of a pair, is the distance of the least sure label from the threshold, 0 at the threshold.
+    If a text has one label, the confidence is the probability of this label, or 0 if the head abstains. For a pair, or
+    a text with several labels, the confidence is the distance of the least sure label from the threshold.
     """
 
     item: Item  #: the text, or the pair of a question and a passage
@@ -64,24 +64,25 @@ class CascadeLabels:
 
 @dataclass(frozen=True)
 class Cascade:
-    """A head that decides what it is sure of, and a language model that gets the other texts.
+    """A head that labels the texts that it is sure of, and a language model that labels the others.
 
     Attributes
     ----------
     head
         Any classifier of semclass. A :class:`semclass.QuestionClassifier` gives coarse classes.
     endpoint
-        The language model. With ``cache``, it is never paid twice for the same question. Use few retries: if the model
-        does not answer, the label of the head stays.
+        The language model. With ``cache``, you never pay twice for the same call. Use few retries, because a text
+        keeps the label of the head if the model does not answer.
     share, accuracy
-        Either the part of the texts to send, least sure texts first, or the wanted accuracy, for which :meth:`calibrate`
-        finds the smallest share. Without :meth:`calibrate`, `share` is the part of every call of :meth:`classify`.
+        Set one of them. `share` is the share of the texts to send, least sure texts first. `accuracy` is the required
+        accuracy, for which :meth:`calibrate` finds the smallest share. Without :meth:`calibrate`, `share` applies to
+        each call of :meth:`classify`.
     labels
-        Descriptions of labels for the prompt, by name. Names that explain themselves need none.
+        Descriptions of labels for the prompt, by name. Clear names need no description.
     threshold
         Confidence below which a text is sent. :meth:`calibrate` sets it.
     chat
-        Asks the model; ``chat.bill`` holds the cost so far.
+        Calls the model. ``chat.bill`` is the cost so far.
     """
 
     head: Any
@@ -94,7 +95,7 @@ class Cascade:
 
     def __post_init__(self) -> None:
         if (self.share is None) == (self.accuracy is None):
-            raise InputError("give either share, the part of the texts to send, or accuracy, which is to be reached")
+            raise InputError("set either share (the share of the texts to send) or accuracy (the accuracy to reach)")
         name = "accuracy" if self.share is None else "share"
         check_probability(getattr(self, name), name)
         self._check_known(self.labels or (), "labels")
@@ -102,7 +103,7 @@ class Cascade:
 
     @cached_property
     def task(self) -> LabelTask:
-        """The question that the model is asked."""
+        """The task of the prompt for the model."""
         head, labels = self.head, {str(name): "" for name in self.head.classes}
         if isinstance(head, EntailmentClassifier):
             return PairTask(labels)
@@ -113,7 +114,7 @@ class Cascade:
         return LabelTask({**labels, **(self.labels or {})}, "one" if _thresholds(head) is None else "several")
 
     def calibrate(self, items: Iterable[Item], labels: Iterable[Any]) -> tuple[Cascade, dict[str, Any]]:
-        """Set the threshold on texts, or pairs, that the head was not trained on.
+        """Set the threshold by labelled texts, or pairs, that the head was not trained on.
 
         With `accuracy`, the model is asked about these texts, least sure texts first, until the accuracy is reached. If no
         share reaches it, an InputError names the best accuracy.
@@ -121,18 +122,19 @@ class Cascade:
         Parameters
         ----------
         labels
-            The right label of each text, or the collection of its right labels, all of which then count.
+            The right label of each text, or a collection of all its right labels.
 
         Returns
         -------
         cascade, report
-            The cascade with its threshold. The report holds ``texts``, ``share``, ``threshold``, the accuracy of the
-            ``head``, and with `accuracy` also that of ``both``, and how many texts the model was ``asked`` about.
+            The cascade with its threshold. The report contains ``texts``, ``share``, ``threshold`` and ``head``, the
+            accuracy of the head. With `accuracy`, it also contains ``both``, the accuracy of the cascade, and
+            ``asked``, the number of texts that the model was asked about.
         """
         decided, right = replace(self, threshold=EVERYTHING).decide(items), [_names(one) for one in labels]
         if not decided or len(decided) != len(right):
             raise InputError(
-                f"there are {len(decided)} texts and {len(right)} labels; give at least one text, and its label"
+                f"there are {len(decided)} texts and {len(right)} labels; give at least one text, and one label per text"
             )
         self._check_known(set().union(*right), "held-out labels")
         pairs = sorted(zip(decided, right, strict=True), key=lambda pair: pair[0].confidence)
@@ -156,7 +158,7 @@ class Cascade:
         return calibrated, {**report, "share": sent / len(pairs), "threshold": sure[sent]}
 
     def _reach(self, head: Array, cuts: set[int], gains: Iterator[float]) -> tuple[int, float]:
-        """How many items, the least sure first, must be sent to reach `accuracy`, and what is then reached."""
+        """Return how many of the least sure items must be sent to reach `accuracy`, and the accuracy that this reaches."""
         by_head = np.append(head[::-1].cumsum()[::-1], 0.0)  # right without the first 0, 1, ... items
         by_model = best = 0.0
         for sent, rest in enumerate(by_head.tolist()):
@@ -167,11 +169,11 @@ class Cascade:
                     return sent, reached
             by_model += next(gains, 0.0)
         raise InputError(
-            f"accuracy is {self.accuracy:g}; whatever share is sent, {best:.4g} is reached at most; choose a lower accuracy"
+            f"accuracy is {self.accuracy:g}, but no share to send reaches more than {best:.4g}; choose a lower accuracy"
         )
 
     def decide(self, items: Iterable[Item]) -> list[CascadeLabels]:
-        """Return the labels of the head, and which items go to the model. The model is not asked.
+        """Return the labels of the head, and which items go to the model. The model is not called.
 
         Raises an InputError if `accuracy` is given and :meth:`calibrate` was not called, or the head refuses an item.
         """
@@ -192,7 +194,7 @@ class Cascade:
         ]
 
     def estimate(self, decided: Sequence[CascadeLabels]) -> Bill:
-        """Ask about a few of the items that :meth:`decide` sends, and estimate the cost of all of them."""
+        """Ask the model about a few of the items that :meth:`decide` sends, and estimate the cost of all these items."""
         return estimate_cost(list(map(_text, _sent(decided))), self.task, self.chat)
 
     def ask(
@@ -220,18 +222,18 @@ class Cascade:
     def classify(self, items: Iterable[Item]) -> list[CascadeLabels]:
         """Return the labels of texts, or of pairs of question and passage.
 
-        If the model does not answer, the label of the head stays, and ``why`` holds the reason.
+        If the model does not answer, a text keeps the label of the head, and ``why`` is the reason.
         """
         return self.ask(self.decide(items))
 
     def _check_known(self, labels: Iterable[str], name: str) -> None:
         known = list(map(str, self.head.classes))
         if strange := sorted(set(labels).difference(known)):
-            raise InputError(f"{name} has {short(strange)}; the labels of the head are {short(known, 300)}")
+            raise InputError(f"{name} contain {short(strange)}; use the labels of the head: {short(known, 300)}")
 
 
 def _gains(answers: Iterator[ModelLabels], head: Array, right: Sequence[set[str]]) -> Generator[float, None, None]:
-    """Whether each answer is right; without an answer, the label of the head stays."""
+    """Yield 1 for each right answer, else 0. Without an answer, the label of the head counts."""
     for answer, own, true in zip(answers, head.tolist(), right, strict=False):
         yield own if answer.labels is None else float(set(answer.labels) == true)
 
@@ -241,17 +243,17 @@ def _text(item: Item) -> str:
 
 
 def _sent(decided: Iterable[CascadeLabels]) -> list[Item]:
-    """The items that go to the model, each once."""
+    """Return the items that go to the model, each item once."""
     return list(dict.fromkeys(one.item for one in decided if one.sent))
 
 
 def _names(labels: Any) -> set[str]:
-    """The names of one label or of several."""
+    """Return the names of a label or of several labels."""
     return set(map(str, [labels] if isinstance(labels, (str, int, np.integer)) else labels))
 
 
 def _thresholds(head: Any) -> Array | None:
-    """From which probability a text has each label; None if it has one label, the most probable one."""
+    """Return the probability from which a text has each label; None if a text has only its most probable label."""
     if isinstance(head, EntailmentClassifier):
         return np.array([head.threshold])
     if isinstance(head, PassageClassifier):
@@ -263,7 +265,7 @@ def _thresholds(head: Any) -> Array | None:
 
 
 def _confidence(head: Any, classified: Sequence[Any]) -> Array:
-    """How sure a head is of the labels that it gave, as :class:`CascadeLabels` says it, (n,)."""
+    """Return the confidence of a head in its labels, as in :class:`CascadeLabels`, of shape (n,)."""
     least = _thresholds(head)
     if least is None:
         return np.array([one.probability * bool(getattr(one, "labels", True)) for one in classified])

@@ -27,20 +27,20 @@ def choose_texts(
 ) -> list[int]:
     """Choose texts to label, most useful texts first, and return their places.
 
-    Texts are grouped by their vectors. The number of groups is the number of requested labels plus the number of given
-    labels. From every group without a labelled text, the text nearest its middle is proposed, with the largest group first
-    (Hacohen, Dekel and Weinshall 2022 begin in this way). With a head, a text counts by the uncertainty of the head.
+    Texts are grouped by their vectors. The number of groups is `number` plus the number of labelled texts. From every
+    group without a labelled text, the text nearest the middle is proposed, starting with the largest group (as in the
+    first step of Hacohen, Dekel and Weinshall 2022). With a head, the weight of a text is the uncertainty of the head.
 
     Parameters
     ----------
     texts, labelled
-        Texts to choose from, and texts that already have a label.
+        Texts to choose from, and texts that already have labels.
     number
         Most texts to propose.
     encoder
-        Encoder whose view ``pooled`` gives the vectors that are compared.
+        Encoder whose view ``pooled`` is the vector of a text.
     head
-        A head that was trained on the labels so far, or None.
+        A head that was trained on the existing labels, or None.
     seed
         Seed of the grouping.
     """
@@ -64,7 +64,7 @@ def choose_texts(
 
 
 def _uncertainty(probabilities: Array, multi_label: bool) -> Array:
-    """How uncertain a head is about each text, in [0, 1]: by the lead of the best label, or the distances from 0.5."""
+    """Return the uncertainty of a head about each text, in [0, 1]: from the lead of the best label, or distances to 0.5."""
     if multi_label:
         return np.asarray(1 - np.abs(2 * probabilities - 1).mean(axis=1))
     best = np.sort(probabilities, axis=1)
@@ -72,7 +72,7 @@ def _uncertainty(probabilities: Array, multi_label: bool) -> Array:
 
 
 def _middles(vectors: Array, weight: Array, number: int, seed: int) -> npt.NDArray[np.int64]:
-    """Rows of texts to label, best first; `vectors` holds the texts of `weight`, then the labelled texts."""
+    """Return the rows of the texts to label, best first. `vectors` has the texts of `weight`, then the labelled texts."""
     from sklearn.cluster import KMeans
 
     count = len(weight)

@@ -29,13 +29,11 @@ _service = (
         "--endpoint", metavar="URL", help="Base URL of an OpenAI-compatible API, e.g. http://localhost:8000/v1."
     ),
     click.option("--model", help="Name of the language model at --endpoint."),
-    click.option("--cache", type=_path, help="File that keeps the model's replies. Default: beside --out."),
+    click.option("--cache", type=_path, help="File that keeps the model's replies. Default: next to --out."),
 )
 _cost = (
     click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Most calls at a time."),
-    click.option(
-        "--prices", type=float, nargs=2, metavar="IN OUT", help="USD per million tokens of prompts, of answers."
-    ),
+    click.option("--prices", type=float, nargs=2, metavar="IN OUT", help="USD per million prompt and answer tokens."),
     click.option("--estimate", is_flag=True, help="Ask about a few texts, print the estimated cost of all, and stop."),
 )
 
@@ -44,9 +42,9 @@ _cost = (
 @click.argument("place", metavar="INDEX")
 @click.argument("question")
 @click.option("-k", type=click.IntRange(1), default=5, show_default=True, help="Number of sentences to print.")
-@click.option("--where", multiple=True, metavar="FILTER", help="Only passages whose metadata match, e.g. 'page>=3'.")
+@click.option("--where", multiple=True, metavar="FILTER", help="Only passages with matching metadata, e.g. 'page>=3'.")
 @click.option(
-    "--context", type=click.IntRange(1), help="Print a text of this many words with numbered sources instead."
+    "--context", type=click.IntRange(1), help="Print a context of this many words with numbered sources instead."
 )
 @together(*_service, json_output, plugins.models, plugins.encoder)
 def ask(
@@ -61,10 +59,10 @@ def ask(
     encoder: str | None,
     **service: Any,
 ) -> None:
-    """Print the sentences of INDEX that best answer QUESTION, with their places.
+    """Print the sentences of INDEX that best answer QUESTION, and where each comes from.
 
-    No language model is needed. With --endpoint and --model, a language model writes a short answer from these sentences,
-    in one call, and cites them by number.
+    This needs no language model. With --endpoint and --model, a language model writes a short answer from these
+    sentences in one call, and cites them by number.
     """
     from semclass_llm.answer import AnswerWriter
     from semclass_llm.context import build_context
@@ -179,10 +177,10 @@ def label(
 @click.command()
 @click.argument("kind", type=click.Choice(["questions", "passages", "pairs", "texts"]), metavar="KIND")
 @click.argument("file", type=_path)
-@click.option("--head", type=_path, help="texts: folder of a head that `semclass train` wrote.")
-@click.option("--labels", type=_path, help="JSON or YAML file with a description of each label, for the model.")
+@click.option("--head", type=_path, help="For texts: folder of a head that `semclass train` wrote.")
+@click.option("--labels", type=_path, help="JSON or YAML file that describes each label for the model.")
 @click.option("--send", type=click.FloatRange(0, 1), help="Share of the texts to send, least certain first, e.g. 0.2.")
-@click.option("--accuracy", type=click.FloatRange(0, 1), help="Send as few as reach this accuracy on --held-out.")
+@click.option("--accuracy", type=click.FloatRange(0, 1), help="Send as few as needed for this accuracy on --held-out.")
 @click.option("--held-out", type=_path, help="Labelled texts that the head was not trained on.")
 @click.option(
     "--out",
@@ -209,15 +207,15 @@ def cascade(
     models: Path | None,
     **service: Any,
 ) -> None:
-    """Classify the texts in FILE, and let a language model decide what the head is unsure of.
+    """Classify the texts in FILE by a head, and send texts that it is unsure of to a language model.
 
-    KIND is questions, passages, pairs (JSON lines with `question` and `sentence`) or texts (labels of your own, with
-    --head). Give --send, or --accuracy and --held-out.
+    KIND is questions, passages, pairs (JSON lines with `question` and `sentence`) or texts (your own labels, with
+    --head). Use --send, or --accuracy with --held-out.
     """
     from semclass_llm.cascade import Cascade
 
     if (kind == "texts") is (head is None):
-        raise InputError("give --head FOLDER with texts, and only with texts")
+        raise InputError("use --head FOLDER with the kind texts, and only with it")
     if accuracy is not None and held_out is None:
         raise InputError("--accuracy needs labelled texts; add --held-out FILE")
     classifiers: Mapping[str, Callable[[], Any]] = {
@@ -252,22 +250,22 @@ def cascade(
     echo(f"sent: {_price(chosen.chat.bill, prices)}", err=True)
     echo(f"{out}: {counted(kept, 'text')} with labels of {endpoint.model}, to train on", err=True)
     if why := Counter(one.why for one in results if one.why):
-        echo(f"no label from the model, so the head's stays: {_reasons(why)}", err=True)
+        echo(f"the model gave no label, so the label of the head stays: {_reasons(why)}", err=True)
 
 
 def _endpoint(
     endpoint: str | None, model: str | None, cache: Path | None, concurrency: int = 8, retries: int = 5
 ) -> Endpoint:
-    """Describe the service that options name; its key is in the environment."""
+    """Return the endpoint that the options name. Its key is in the environment."""
     from semclass_llm.endpoint import KEY_VARIABLE, Endpoint
 
     if endpoint is None or model is None:
-        raise InputError("give both --endpoint URL and --model NAME")
+        raise InputError("set both --endpoint URL and --model NAME")
     return Endpoint(endpoint, model, os.environ.get(KEY_VARIABLE), concurrency, retries, cache=cache)
 
 
 def _read(kind: str, path: Path, *, labelled: bool = False) -> tuple[Sequence[Item], Sequence[Any]]:
-    """Read items, and their labels if they are labelled."""
+    """Read items and, from labelled files, their labels."""
     from semclass.plugins import read_json_lines, read_labelled, read_texts
 
     if kind != "pairs":
@@ -284,7 +282,7 @@ def _read(kind: str, path: Path, *, labelled: bool = False) -> tuple[Sequence[It
 
 
 def _add_labels(results: Iterable[CascadeLabels], path: Path, *, multi_label: bool) -> int:
-    """Add the model's labels to a file, which holds each text once, and return how many it holds."""
+    """Add the model's labels to a file that contains each text once. Return the number of texts in the file."""
     from semclass.plugins import read_json_lines
 
     records = [record for _, record in read_json_lines(path)] if path.is_file() else []

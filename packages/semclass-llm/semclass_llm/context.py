@@ -1,6 +1,6 @@
-"""Makes one text of hits, from which a language model can answer a question.
+"""Makes a context from hits: one text from which a language model can answer a question.
 
-Each step is a function from hits to hits, so you can chain steps or leave them out. ``rank`` says which hit is best.
+Each step is a function from hits to hits, so you can chain steps or leave them out. The best hit has ``rank`` 1.
 :func:`build_context` runs the usual steps in one call.
 """
 
@@ -57,17 +57,17 @@ def build_context(
     budget: int | None = None,
     count: Count = count_words,
 ) -> Context:
-    """Make one text of hits.
+    """Make a context of hits.
 
     Duplicates are dropped (:func:`drop_duplicates`), and hits that exceed the budget are cut or left out
     (:func:`fit_budget`). The best hits are put first and last (:func:`order_for_reading`), and all are numbered.
 
-    Texts are inserted unchanged, including any instructions and numbers in brackets that they hold.
+    Texts are inserted unchanged, including any instructions and bracketed numbers in them.
 
     Parameters
     ----------
     budget
-        Greatest length of the whole text, with numbers and sources. If None, there is no limit. If nothing fits, the
+        Greatest length of the whole text, including numbers and sources. None means no limit. If nothing fits, the
         text is empty.
     count
         Function that counts the length of a text, in words by default. For a budget in tokens, use the tokenizer of the
@@ -97,8 +97,8 @@ def build_context(
 def drop_duplicates(hits: Sequence[Hit]) -> list[Hit]:
     """Keep only the best of duplicate hits, with new ranks.
 
-    Hits are duplicates if they have the same id, if ``metadata["duplicate_of"]`` marks both as the same passage, or if
-    their texts are equal except for case, white space and compatibility forms (Unicode NFKC).
+    Hits are duplicates if they have the same id, if ``metadata["duplicate_of"]`` marks them as the same passage, or if
+    their texts differ only in case, white space and compatibility forms (Unicode NFKC).
     """
     kept: list[Hit] = []
     seen: set[object] = set()
@@ -114,7 +114,7 @@ def drop_duplicates(hits: Sequence[Hit]) -> list[Hit]:
 def fit_budget(
     hits: Sequence[Hit], budget: int, *, count: Count = count_words, written: Callable[[Hit], str] | None = None
 ) -> list[Hit]:
-    """Keep the best hits that fit into a budget, chosen best first, with new ranks.
+    """Keep the best hits that fit into a budget, with new ranks.
 
     A hit that does not fit is cut at the end of a sentence, and then has ``metadata["cut"]``. If not even its first
     sentence fits, it is left out.
@@ -126,7 +126,7 @@ def fit_budget(
     budget
         Greatest total length of the kept hits, at least 1.
     written
-        Function that returns the text of a hit whose length counts. Defaults to the text of the hit.
+        Function that returns the text whose length counts for a hit. Defaults to the text of the hit.
     """
     room = check_positive(budget, "budget")
 
@@ -146,14 +146,14 @@ def fit_budget(
 
 
 def _cut(hit: Hit, room: int, size_of: Callable[[Hit], int]) -> Hit:
-    """Keep as many of the first sentences as fit, but at least one."""
+    """Keep as many first sentences as fit, but at least one."""
     texts = [hit.text[:end] for _, end in unwrapped_spans(hit.text)]
     cuts = [replace(hit, text=text, metadata={**hit.metadata, "cut": True}) for text in texts]
     return cuts[max(bisect_right(cuts, room, key=size_of) - 1, 0)]
 
 
 def order_for_reading(hits: Sequence[Hit]) -> list[Hit]:
-    """Put the best hits first and last, and the worst in the middle, which language models read least closely.
+    """Put the best hits first and last, and the worst in the middle, where language models read least closely.
 
     Ranks 1, 3, 5 ... are placed from the front and 2, 4, 6 ... from the back, as in Haystack's ``LostInTheMiddleRanker``,
     after Liu et al. (2023), "Lost in the Middle: How Language Models Use Long Contexts". Ranks stay unchanged.
@@ -179,7 +179,7 @@ def _length(count: Count, text: str) -> int:
         return operator.index(count(text))
     except TypeError as error:
         raise InputTypeError(
-            f"count must give a whole number ({error}); for a tokenizer write "
+            f"count must return a whole number ({error}); for a tokenizer write "
             "count=lambda text: len(tokenizer.encode(text))"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Calls a language model behind an OpenAI-compatible address, counts the cost, and keeps every reply on disk."""
+"""Calls a language model over an OpenAI-compatible API, counts the cost, and keeps replies on disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAILURES_IN_A_ROW = 50  # until the service is given up
 QUEUED_PER_CALL = 16  # prompts, for each call at a time, that may wait for the reply to an earlier one
 
 FAILED, REFUSED, UNREADABLE = "failed", "refused", "unreadable"
-"""Reasons why a call gave no answer: it failed, the service or the model refused, or the answer says something else."""
+"""Reasons why a call gave no answer: it failed, the service or the model refused, or the answer cannot be read."""
 
 
 class EndpointError(SemclassError):
@@ -39,18 +39,18 @@ class EndpointError(SemclassError):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A language model behind an OpenAI-compatible address, with the settings of its calls.
+    """A language model with an OpenAI-compatible API, and the settings of calls.
 
-    An InputError tells of an address that is not a URL, a model without a name, and numbers that are not positive.
+    Raises an InputError if the address is not a URL, the model has no name, or a number is not positive.
 
     Attributes
     ----------
     url, model
-        Address, such as ``"http://localhost:8000/v1"``, and the name of the model at the service.
+        Address, such as ``"http://localhost:8000/v1"``, and name of the model at this address.
     key
         Key of the service. It is never saved.
     concurrency
-        Most calls at a time.
+        Maximum calls at a time.
     retries
         How often a failed call is repeated, after growing pauses or the pauses that the service requests.
     timeout
@@ -80,14 +80,14 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL without user name, password and query, to show."""
+        """The URL without user name, password and query, for messages."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The reply of a model to a prompt, or the reason why there is none."""
+    """The reply of a model to a prompt, or the error of the call."""
 
     text: str | None  #: empty if the model said nothing, None if the call failed
     error: str | None = None  #: why the call failed, after all retries
@@ -100,7 +100,7 @@ class Reply:
 
     @property
     def why(self) -> str:
-        """``"refused"``, ``"failed"``, or an empty string if there is an answer to read."""
+        """Reason for a missing answer: ``"refused"`` or ``"failed"``, empty if there is an answer."""
         return REFUSED if self.refused else FAILED if self.error is not None else ""
 
 
@@ -152,9 +152,9 @@ class Bill:
 
 
 class Chat:
-    """Asks the model of an endpoint. Threads may share one instance; it connects at the first call.
+    """Calls the model of an endpoint. Threads may share one instance. It connects at the first call.
 
-    `bill` counts the calls of all threads. ``parameters`` holds what the service was found to take, by `max_tokens`.
+    `bill` counts the calls of all threads. ``parameters`` stores parameters that the service accepts, by `max_tokens`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -167,10 +167,10 @@ class Chat:
         return self
 
     def ask(self, prompts: Iterable[str], *, max_tokens: int) -> Iterator[Reply]:
-        """Ask prompts in several calls at once, and yield the replies in the order of the prompts.
+        """Send prompts in parallel calls, and yield the replies in the order of the prompts.
 
-        A failed call also gives a reply. If the service does not answer, or 50 calls in a row failed, no more calls are
-        made, and all other replies have failed. Models that think first get more than `max_tokens`.
+        A failed call also yields a reply. If the service does not answer, or 50 calls in a row fail, no more calls are
+        made, and all other replies are failures. Models that think before they answer get more than `max_tokens`.
         """
         waiting = iter(prompts)
         probes = list(islice(waiting, PROBES))
@@ -217,7 +217,7 @@ def _in_order(call: Callable[[Item], Result], items: Iterable[Item], concurrency
 
 
 class _Service:
-    """An open connection, and the replies that are kept."""
+    """An open connection, and the kept replies."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         import openai  # takes a while
@@ -263,7 +263,7 @@ class _Service:
         return reply
 
     def find_parameters(self, prompts: Sequence[str], max_tokens: int) -> tuple[Mapping[str, Any], int, Reply]:
-        """Return the first parameters that leave the model enough tokens to answer; the prompt's place, and its reply."""
+        """Return the first parameters with enough tokens to answer, and the place and reply of the prompt."""
         # some services know the limit by its newer name alone, and some models that think take no temperature
         names, room = ("max_tokens", "max_completion_tokens"), max(max_tokens, THINKING_TOKENS)
         choices = [{"temperature": 0, name: tokens} for tokens in (max_tokens, room) for name in names]
@@ -273,7 +273,7 @@ class _Service:
                 reply = self.ask(prompt, parameters)
                 if reply.text is not None and (reply.finish != "length" or reply.text.strip()):
                     return parameters, place, reply
-                why = reply.error or "the model thinks longer than it may write"
+                why = reply.error or "the model used all its tokens for thinking; choose another model"
                 if reply.why == FAILED:
                     break
         raise EndpointError(f"{self.endpoint.model} at {self.endpoint.address} gave no answer: {why}")

@@ -52,7 +52,7 @@ class WrittenAnswer:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Figures of an answer, in [0, 1]; None if it has no contexts, states nothing, or a reply could not be read."""
+    """Figures of an answer, in [0, 1]. None if the answer has no contexts or statements, or a reply cannot be read."""
 
     faithfulness: float | None  #: share of the statements of the answer that follow from its contexts
     relevance: float | None  #: mean cosine of the question and three questions that the answer answers
@@ -61,8 +61,9 @@ class Judgement:
 def judge_answers(answers: Sequence[WrittenAnswer], chat: Chat, encoder: Encoder) -> list[Judgement]:
     """Let a language model judge answers, in three calls for each.
 
-    An answer that is empty, or says that there is none, has the relevance 0. The vectors are those of `encoder`: compare
-    relevances only between runs with the same one. ``chat.bill`` counts the calls, and those that gave no readable reply.
+    An empty answer, or one that says that there is no answer, has the relevance 0. Relevance depends on `encoder`, so
+    compare it only between runs with the same encoder. ``chat.bill`` counts the calls, and the calls without a
+    readable reply.
 
     Raises
     ------
@@ -79,7 +80,7 @@ def judge_answers(answers: Sequence[WrittenAnswer], chat: Chat, encoder: Encoder
 
 
 def _faithfulness(chat: Chat, answers: Sequence[WrittenAnswer]) -> list[float | None]:
-    """Share of supported statements of each answer."""
+    """Return the share of supported statements of each answer."""
     prompts = [
         STATEMENTS.format(guard=GUARD, question=quoted(one.question), answer=quoted(one.answer)) for one in answers
     ]
@@ -105,7 +106,7 @@ def _faithfulness(chat: Chat, answers: Sequence[WrittenAnswer]) -> list[float | 
 
 
 def _relevance(chat: Chat, encoder: Encoder, answers: Sequence[WrittenAnswer]) -> list[float | None]:
-    """Mean similarity of each answer's question and the questions that the answer answers."""
+    """Return the mean similarity of each answer's question and the questions that the answer answers."""
     prompts = [INVERSE.format(guard=GUARD, count=QUESTIONS, answer=quoted(one.answer)) for one in answers]
     relevances: list[float | None] = []
     for one, reply in zip(answers, chat.ask(prompts, max_tokens=MAX_TOKENS), strict=True):
@@ -120,7 +121,7 @@ def _relevance(chat: Chat, encoder: Encoder, answers: Sequence[WrittenAnswer]) -
 
 
 def _read(chat: Chat, reply: Reply, read: Callable[[str], list[str]]) -> list[str] | None:
-    """The lines of a reply, empty if the model said that there are none. None if there is no readable reply."""
+    """Return the lines of a reply: empty if the model replied "none", None if the reply cannot be read."""
     text = _said(reply)
     if text is None or text == NONE_OF_THEM:
         return None if text is None else []
@@ -130,6 +131,6 @@ def _read(chat: Chat, reply: Reply, read: Callable[[str], list[str]]) -> list[st
 
 
 def _said(reply: Reply) -> str | None:
-    """The text of a reply, ``"none"`` if it is that in any case, between any marks. None if the call gave no answer."""
+    """Return the text of a reply, ``"none"`` for any spelling of this word, or None if the call gave no answer."""
     text = None if reply.why else spoken(reply.text or "")
     return NONE_OF_THEM if text and text.strip(" .*\"'").casefold() == NONE_OF_THEM else text

@@ -1,4 +1,4 @@
-"""Labels texts with a language model, by the names and descriptions of the labels."""
+"""Labels texts by a language model, from names and descriptions of the labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class LabelTask:
     labels
         Descriptions by name. A description may be empty if the name is clear.
     way
-        ``"one"`` asks for the label that fits best, ``"several"`` for all that fit, ``"yes-no"`` by a call per label.
+        ``"one"`` asks for the best label, ``"several"`` for all labels that fit. ``"yes-no"`` asks about each label in
+        a call.
     """
 
     labels: Mapping[str, str]
@@ -48,12 +49,12 @@ class LabelTask:
 
     @property
     def multi_label(self) -> bool:
-        """Whether a text may have several labels, or none."""
+        """Whether a text may have several labels or no label."""
         return self.way != "one"
 
     @property
     def calls(self) -> int:
-        """Number of calls for a text."""
+        """Number of calls per text."""
         return len(self.labels) if self.way == "yes-no" else 1
 
     @property
@@ -74,7 +75,7 @@ class LabelTask:
             yield f"{_PROMPTS[self.way]} {GUARD}\n\n{listed}\n\nText: {quoted(text)}\n{answer}:"
 
     def read(self, replies: Sequence[str]) -> list[str] | None:
-        """Read the labels from the replies to the prompts of a text. None if a reply says something else."""
+        """Read the labels from the replies to the prompts of a text. None if a reply has another form."""
         words = {name: (name,) for name in self.labels}
         if self.way == "several":
             return all_of(replies[0], words)
@@ -88,14 +89,14 @@ class LabelTask:
 
 
 class PairTask(LabelTask):
-    """Asks whether a passage answers a question. The labels are those for no and for yes, in this order."""
+    """Asks whether a passage answers a question. `labels` are the label for no and the label for yes."""
 
     def prompts(self, text: str) -> Iterator[str]:
         """Return the prompt for a pair, as :func:`pair_text` writes it."""
         yield f"{ENTAILS}\n\n{text}\nAnswer:"
 
     def read(self, replies: Sequence[str]) -> list[str] | None:
-        """Read yes or no from the reply. None if it says something else."""
+        """Read yes or no from the reply. None if the reply is neither."""
         answer = one_of(replies[0], YES_NO)
         return None if answer is None else [list(self.labels)[answer == "yes"]]
 
@@ -107,7 +108,7 @@ def pair_text(question: str, passage: str) -> str:
 
 @dataclass(frozen=True)
 class ModelLabels:
-    """The labels that a model gave a text; or None, why (failed, refused or unreadable), and the reply or the error."""
+    """The labels of a text from a model. If None, ``why`` is failed, refused or unreadable, and ``reply`` has details."""
 
     text: str
     labels: list[str] | None
@@ -116,9 +117,9 @@ class ModelLabels:
 
 
 def label_texts(texts: Iterable[str], task: LabelTask, chat: Chat) -> Iterator[ModelLabels]:
-    """Label texts with a model, in their order; ``chat.bill`` holds the cost.
+    """Label texts with a model, in their order. ``chat.bill`` is the cost.
 
-    A service that does not answer gives texts without labels.
+    If the service does not answer, the texts have no labels.
     """
     texts = list(texts)
     replies = chat.ask(chain.from_iterable(map(task.prompts, texts)), max_tokens=task.max_tokens)
@@ -135,7 +136,7 @@ def label_texts(texts: Iterable[str], task: LabelTask, chat: Chat) -> Iterator[M
 
 
 def estimate_cost(texts: Sequence[str], task: LabelTask, chat: Chat) -> Bill:
-    """Label some evenly spread texts, and estimate the cost of all. With a cache, the replies are not paid for again."""
+    """Label some evenly spread texts, and estimate the cost of all texts. With a cache, you do not pay for them again."""
     sampler = Chat(chat.endpoint)
     sample = list(texts[:: max(len(texts) // ESTIMATE_TEXTS, 1)][:ESTIMATE_TEXTS])
     for _ in label_texts(sample, task, sampler):

@@ -1,7 +1,7 @@
-"""Re-ranks passages with a prompted language model, the baseline for the trained heads.
+"""Re-ranks passages by prompts to a language model, as a baseline for the trained heads.
 
-As in the reference thesis, the prompt asks for every candidate whether the passage answers the question. Candidates
-with a yes come first, in their original order.
+As in the reference thesis, a prompt asks for each candidate whether the passage answers the question. Candidates with
+"yes" come first, in their original order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from semclass_llm.quoting import GUARD, quoted
 from semclass_llm.reading import YES_NO, numbers_of, one_of
 
 POINTWISE, LISTWISE = PROMPTED = ("pointwise", "listwise")
-"""How a language model re-ranks. ``"pointwise"`` asks for yes or no to each passage. ``"listwise"`` asks for a list of
-the passages that answer, in one call.
+"""Ways to re-rank. ``"pointwise"`` asks for yes or no about each passage. ``"listwise"`` asks in one call for a list
+of the passages that answer.
 """
 
 MAX_CHARACTERS = 2_000  # characters of a passage that a prompt shows to the model
@@ -41,7 +41,7 @@ class PromptedReranker:
     way
         One of :data:`PROMPTED`. ``"pointwise"`` makes a call per passage, ``"listwise"`` one call per question.
     chat
-        Asks the model; ``chat.bill`` holds the cost so far, and how many calls gave no answer.
+        Calls the model. ``chat.bill`` is the cost so far, and counts calls without an answer.
     """
 
     endpoint: Endpoint
@@ -55,17 +55,17 @@ class PromptedReranker:
     def rerank(self, question: str, passages: Sequence[Passage | str], *, k: int | None = None) -> SearchResult:
         """Re-rank passages for a question, with the arguments and errors of :meth:`semclass.Reranker.rerank`.
 
-        Hits with equal scores keep their order. ``score`` and the component ``entails`` are 1 for yes, 0 for no and 0.5 if
-        a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages that the model names, and 0 for the
-        other passages. If the call gave no answer, passages keep their order. Passages without text are not shown to the
-        model, and come last among those with the score 0.
+        Hits with equal scores keep their order. ``score`` and the component ``entails`` are 1 for yes, 0 for no and
+        0.5 if a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages that the model names, and
+        0 for the other passages. If the call gave no answer, passages keep their order. Passages without text are not
+        sent to the model, and come last among the passages with the score 0.
         """
         return self.rerank_many([check_text(question, "question")], [passages], k=k)[0]
 
     def rerank_many(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage | str]], *, k: int | None = None
     ) -> list[SearchResult]:
-        """Re-rank the passages of several questions; `endpoint` limits the calls at a time. See :meth:`rerank`."""
+        """Re-rank the passages of several questions. `endpoint` limits the calls at a time. See :meth:`rerank`."""
         texts = check_texts(questions, "questions")
         items = [_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
@@ -79,7 +79,7 @@ class PromptedReranker:
         return [SearchResult(tuple(_hits(some, own, scores)[:limit]), text) for text, some, own, scores in rows]
 
     def _pointwise(self, questions: list[str], items: list[list[str]]) -> Iterator[list[float]]:
-        """Scores of each question's passages by yes or no."""
+        """Return the scores of each question's passages by yes or no."""
         pairs = [
             _pair(question, text) for question, some in zip(questions, items, strict=True) for text in some if text
         ]
@@ -93,7 +93,7 @@ class PromptedReranker:
         return UNKNOWN if answer is None else float(answer == "yes")
 
     def _listwise(self, questions: list[str], items: list[list[str]]) -> Iterator[list[float]]:
-        """Scores of each question's passages by their places in the model's list."""
+        """Return the scores of each question's passages by their places in the model's list."""
         listed = [[place for place, text in enumerate(some) if text][:MAX_LISTED] for some in items]
         rows = zip(questions, items, listed, strict=True)
         lists = [_listed(question, [some[place] for place in places]) for question, some, places in rows if places]

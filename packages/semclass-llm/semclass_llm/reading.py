@@ -23,7 +23,7 @@ _DECLINING = re.compile(
 
 
 def one_of(text: str, words: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the only label that a reply names by any of its words. None if the reply names no label, or several.
+    """Return the only label that a reply names by any of its words. None if the reply names no label or several labels.
 
     Explanations after the label do not count.
     """
@@ -48,7 +48,7 @@ def all_of(text: str, words: Mapping[str, Sequence[str]]) -> list[str] | None:
 
 
 def questions_of(text: str, *, marked: bool = True) -> list[str]:
-    """Return the questions of a reply, one a line, without their numbers; if `marked`, only lines with a question mark."""
+    """Return the questions of a reply, one per line, without numbers. `marked` keeps only lines with a question mark."""
     lines = (_NUMBER.sub("", line.strip(), count=1).strip(' "*') for line in spoken(text).splitlines())
     return list(dict.fromkeys(line for line in lines if len(line) > 3 and (not marked or line.endswith(("?", "？")))))
 
@@ -60,12 +60,12 @@ def numbers_of(text: str, limit: int) -> list[int]:
 
 
 def declines(text: str) -> bool:
-    """Whether a reply begins like a refusal of a model."""
+    """Whether a reply begins like a refusal."""
     return _DECLINING.match(spoken(text)) is not None
 
 
 def spoken(text: str) -> str:
-    """Return a reply without the thoughts of the model, between marks."""
+    """Return a reply without the thoughts of the model, which are between marks."""
     return re.sub(r"(?s)^.*</think>", "", text).strip()
 
 
@@ -74,7 +74,7 @@ def _plain(text: str) -> str:
 
 
 def _pattern(words: Mapping[str, Sequence[str]]) -> tuple[re.Pattern[str], dict[str, str]]:
-    """The pattern of a word, longest first, and the label of each word."""
+    """Return a pattern of all words, longest first, and the label of each word."""
     named = {_plain(word) or word: name for name, synonyms in words.items() for word in synonyms}
     longest_first = sorted(named, key=len, reverse=True)
     return re.compile(rf"\b({'|'.join(map(re.escape, longest_first))})s?\b"), named

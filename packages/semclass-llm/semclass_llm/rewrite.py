@@ -57,34 +57,34 @@ _WAYS: Mapping[str, _Way] = {
 REWRITINGS = tuple(_WAYS)
 """Names of the ways to rewrite a question:
 
-- ``"conversation"`` turns a question and its conversation into one question that can be understood alone.
+- ``"conversation"`` turns a question and its conversation into one question that is clear without the conversation.
 - ``"sub-questions"`` searches for the parts of the question separately.
 - ``"hyde"`` searches with the vector of an imagined answer. See Gao et al., "Precise zero-shot dense retrieval" (2022).
 """
 
 
 class RewriteWarning(UserWarning):
-    """A question is searched without rewriting, because rewriting failed. The message holds the reason."""
+    """Warns that rewriting failed, so the original question is searched. The message has the reason."""
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The questions or texts that a search uses in place of a question.
+    """The questions or texts that a search uses instead of the original question.
 
     Attributes
     ----------
     original
         The question as it was asked.
     questions
-        The questions to search for, at least one. Each question finds and re-ranks its own passages, and a passage
-        counts by its best rank.
+        The questions to search for, at least one. Passages are found and re-ranked for each question separately. The
+        best rank of a passage counts.
     passages
-        Imagined answers. The mean vector of the question and these texts replaces the vector of the question. They are
-        allowed only with one question.
+        Imagined answers, only with one question. The mean vector of the question and these texts replaces the vector
+        of the question.
     why
-        Reason for not rewriting the question: ``"failed"``, ``"refused"`` or ``"unreadable"``, else empty.
+        Reason why rewriting failed: ``"failed"``, ``"refused"`` or ``"unreadable"``. Empty if it succeeded.
     reply
-        The model's reply, shortened, or the error of the call, if the question was not rewritten.
+        If rewriting failed, the shortened reply of the model, or the error of the call.
     """
 
     original: str
@@ -114,8 +114,8 @@ class QueryTransform(Protocol):
 class Rewriter:
     """Rewrites questions with a language model. Threads may share one instance.
 
-    A question takes one call. With a history, one more call makes a question that can be understood alone. After a
-    failed call, a refusal or a reply that cannot be read, the question stays unchanged, and ``why`` holds the reason.
+    A question takes one call. With a history, one more call makes a question that is clear without the history. After
+    a failed call, a refusal or an unreadable reply, the question stays unchanged, and ``why`` has the reason.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Rewriter:
         The model. Users wait for the reply, so use few retries and a short timeout, as in ``Endpoint(url, model,
         retries=1, timeout=10)``.
     chat
-        Asks the model; ``chat.bill`` holds the cost of all questions so far.
+        Calls the model. ``chat.bill`` is the cost of all questions so far.
     """
 
     way: str
@@ -161,7 +161,7 @@ class Rewriter:
 
 
 def _read(way: _Way, question: str, text: str) -> Rewritten | None:
-    """The rewritten question in a reply; None if it cannot be read."""
+    """Return the rewritten question from a reply. None if the reply cannot be read."""
     if not way.limit:
         passage = " ".join(spoken(text).split())[:MAX_CHARACTERS]
         alike = passage.casefold().strip(" ?.!") == question.casefold().strip(" ?.!")
@@ -181,7 +181,7 @@ class RewritingRetriever:
     retriever
         The retriever that searches.
     rewrite
-        Rewrites a question, such as a :class:`Rewriter`. If it fails, :class:`RewriteWarning` says why.
+        Rewrites a question, such as a :class:`Rewriter`. If it fails, a :class:`RewriteWarning` has the reason.
     """
 
     retriever: HybridRetriever
@@ -196,11 +196,11 @@ class RewritingRetriever:
         history: Sequence[str] = (),
         **keywords: Any,
     ) -> SearchResult:
-        """Rewrite a question, and search for the result.
+        """Rewrite a question, and search for the rewritten questions.
 
         `history` is the conversation before the question, with questions and answers in turn, oldest first. The other
-        parameters and the errors are the same as in :meth:`semclass.HybridRetriever.search`. With several questions, the
-        hits are pooled by :func:`pool_hits`, and ``query_used`` holds the questions, one per line.
+        parameters and the errors are the same as in :meth:`semclass.HybridRetriever.search`. With several questions,
+        :func:`pool_hits` combines their hits, and ``query_used`` lists the questions, one per line.
         """
         limit, chosen = check_positive(k, "k"), replace(options or SearchOptions(), **keywords)
         rewritten = self.rewrite(check_text(question, "question"), check_texts(history, "history"))
@@ -222,11 +222,11 @@ class RewritingRetriever:
 
 
 def pool_hits(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
-    """Return the k best passages of several rankings, by their best rank. The score is 1 / (60 + rank).
+    """Return the k best passages of several rankings, by best rank. The score is 1 / (60 + rank).
 
-    So the first passages of all rankings come first. Equal ranks keep the order of rankings. The sum of these scores,
-    reciprocal rank fusion, was worse in all measurements, and far worse for different questions, see
-    ``docs/decisions/settled.md``.
+    So the first passages of all rankings come first. Equal ranks keep the order of the rankings. Reciprocal rank
+    fusion, the sum of these scores, was worse in all measurements, and far worse for different questions
+    (``docs/decisions/settled.md``).
     """
     best: dict[str, Hit] = {}
     for hit in (hit for ranking in rankings for hit in ranking):

@@ -101,7 +101,7 @@ def test_the_smallest_share_that_reaches_an_accuracy_is_sent(head):
         assert [label for one in cascade.classify(texts) for label in one.labels] == labels
         _, less = Cascade(head, to(stub), accuracy=0.75).calibrate(texts, labels)
         assert less["share"] == 0.25
-    with always("I do not know.") as stub, pytest.raises(InputError, match="is reached at most"):
+    with always("I do not know.") as stub, pytest.raises(InputError, match="no share to send reaches more than"):
         Cascade(head, to(stub), accuracy=1.0).calibrate(texts, labels)
 
 

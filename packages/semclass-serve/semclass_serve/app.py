@@ -1,4 +1,4 @@
-"""The application of the service."""
+"""The web application of the service."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _ERRORS = {
     415: "The body is compressed.",
     422: "A value is not allowed.",
     424: "The served models lack the heads for this request.",
-    429: "The service is busy. `Retry-After` tells when to try again.",
+    429: "The service is busy. `Retry-After` says when to try again.",
     500: "The service failed.",
     503: "The service is not ready or is stopping, or the index cannot be read.",
     504: "The answer took too long.",
 }
 
 OF_BODIES, OF_DESCRIPTIONS, OF_PROBES = (*_ERRORS,), (400, 401, 404, 429, 500, 503, 504), (400, 401, 500, 503)
-"""Errors of routes with a body, of other routes, and of routes for those who run the service."""
+"""Errors of routes with a body, of other routes, and of routes for operators."""
 
 
 def create_app(engine: Engine) -> FastAPI:
-    """Make the application of a service over an engine, with the limits of the engine."""
+    """Make the web application of an engine, with the limits of the engine."""
     settings = engine.settings
 
     @asynccontextmanager
@@ -91,17 +91,17 @@ def _responses(statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
 
 
 def _operations(engine: Engine, metrics: Metrics) -> APIRouter:
-    """Make the routes for those who run the service."""
+    """Make the routes for operators."""
     routes = APIRouter(tags=["operations"])
 
     @routes.get("/health", response_model=schemas.Status)
     async def health() -> Json:
-        """Say that the process is alive."""
+        """Report that the process is alive."""
         return Json({"status": "ok"})
 
     @routes.get("/ready", response_model=schemas.Status)
     async def ready() -> Json:
-        """Say whether requests are taken."""
+        """Report whether the service accepts requests."""
         if not engine.running:
             raise stopping()
         try:
@@ -116,7 +116,7 @@ def _operations(engine: Engine, metrics: Metrics) -> APIRouter:
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {CONTENT_TYPE_LATEST: {}}}})
     async def numbers() -> Response:
-        """Give counters in the text format of Prometheus."""
+        """Return counters in the text format of Prometheus."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return routes
@@ -127,7 +127,7 @@ async def _refused_body(request: Request, error: Exception) -> Json:
 
 
 async def _unknown_route(request: Request, error: Exception) -> Json:
-    """Answer a request that no route takes."""
+    """Answer a request without a matching route."""
     if not isinstance(error, HTTPException):
         raise error
     status, path, headers = error.status_code, request.scope["path"], dict(error.headers or {})

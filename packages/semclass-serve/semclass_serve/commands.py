@@ -24,8 +24,8 @@ from semclass_serve.engine import Engine, load_beside
 from semclass_serve.limits import LOOPBACK_NAMES, Settings, is_loopback, read_keys
 
 HEAD_BYTES, IDLE_SECONDS, CONNECTIONS = 32 * 1024, 15, 900
-"""Most bytes of a request's line and headers; seconds that an idle connection stays open; most open connections, below
-the 1,024 open files that systems usually allow. Slow clients and floods of connections are the work of a proxy.
+"""Most bytes of a request's line and headers, seconds that an idle connection stays open, and most open connections.
+Systems usually allow 1,024 open files. A proxy should handle slow clients and floods of connections.
 """
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,7 +36,7 @@ seconds = click.FloatRange(0, min_open=True)
 
 
 def _limit(option: str, name: str, kind: click.ParamType[Any], help_text: str) -> Callable[[Command], Command]:
-    """Make the option of a limit, with the default of the settings."""
+    """Make the option of a limit, with its default in the settings."""
     return click.option(option, name, type=kind, default=getattr(Settings, name), show_default=True, help=help_text)
 
 
@@ -67,7 +67,7 @@ def _limit(option: str, name: str, kind: click.ParamType[Any], help_text: str) -
     "--judgements",
     type=any_path,
     metavar="FILE",
-    help="File to append judgements of hits to; the page then asks for them.",
+    help="File to append judgements to; the page then asks for judgements.",
 )
 @click.option("--head", "heads", multiple=True, metavar="NAME=DIR", help="Trained head to serve. Repeatable.")
 @plugins.models
@@ -105,7 +105,7 @@ def serve(
         raise InputError("--judgements needs an INDEX: judgements are about its passages")
     if not (settings.keys or is_loopback(host)):
         observe.log(
-            "the service accepts requests from anyone; give --api-key-file, or listen on 127.0.0.1", logging.WARNING
+            "without keys, anyone could use the service; set --api-key-file, or listen on 127.0.0.1", logging.WARNING
         )
     with bind(host, port) as listener:
         # runs side by side with a thread each are faster than one with as many threads
@@ -138,7 +138,7 @@ def mcp(place: str, models: Path | None, encoder: str | None) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take a port. Connections are refused until the service is ready. An InputError says why a port cannot be taken."""
+    """Reserve a port. Connections are refused until the service is ready. Raises an InputError if the port is not free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends without delay (TCP_NODELAY) only if a socket names its protocol: else each answer takes 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -153,7 +153,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Logs the address when it listens."""
+    """A server that logs its address when it listens."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, and listen."""
@@ -165,7 +165,7 @@ class _Server(uvicorn.Server):
 
 
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT. Open requests are finished within the time of a stop."""
+    """Serve until SIGTERM or SIGINT. Then finish open requests within the time limit for a stop."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -188,7 +188,7 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
 
 
 def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Return the host names that requests may use; none: any."""
+    """Return the host names that requests may use. An empty result allows any name."""
     if "*" in allowed:
         return ()
     return (*allowed, *(LOOPBACK_NAMES if allowed or is_loopback(host) else ()))

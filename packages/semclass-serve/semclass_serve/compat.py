@@ -1,11 +1,11 @@
-"""Routes of other services, so that a client of these changes only its address.
+"""Routes in the formats of other services. Clients of these services change only the address.
 
-``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank``, also as ``/``
-and ``/invocations``, ``/predict`` and ``/info`` are those of text-embeddings-inference (TEI). Unknown fields, and
-fields without effect, are ignored, as by these services. A long text is truncated at its end.
+``/v2/rerank`` has the format of Cohere. ``/v1/rerank`` has one response for Cohere and Jina. ``/rerank`` (also as
+``/`` and ``/invocations``), ``/predict`` and ``/info`` have the format of text-embeddings-inference (TEI). As in these
+services, unknown fields and fields without effect are ignored. A long text is truncated at its end.
 
-The score is the probability that the text answers the query, *from the two texts alone*. These clients compare scores with
-a threshold, and merge the answers of several requests.
+The score is the probability that the text answers the query. It depends only on these two texts, because clients
+compare scores with a threshold, and merge the responses of several requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEARCH_UNIT = 100  #: documents in one of Cohere's search units
 MIN_PROBABILITY = 1e-7  #: at which log-odds end, as JSON has no infinity
 
 TOKENS_PER_TEXT = 16 * 254
-"""Word pieces that the shipped encoder reads of a text: 16 windows of 254. Longer texts are truncated."""
+"""Most word pieces that the shipped encoder reads of a text: 16 windows of 254. Longer texts are truncated."""
 
 _FORMS: Final = (
     "Input should be a question, a pair [question, sentence], or a list of these; write several questions as [[a], [b]]"
@@ -43,7 +43,7 @@ Score: TypeAlias = Annotated[float, Field(description="Probability that the text
 
 
 class Sent(BaseModel):
-    """A request. Fields have their own types, and unknown fields are ignored."""
+    """A request. Fields must have the declared types. Unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -82,7 +82,7 @@ class DocumentOut(BaseModel):
 
 
 class Result(BaseModel):
-    """The place of a document in the request, from 0, its score and, if wanted, the document."""
+    """The place of a document in the request, from 0, its score, and the document on request."""
 
     index: int
     relevance_score: Score
@@ -114,7 +114,7 @@ class TeiRerankRequest(Sent):
 
 
 class Rank(BaseModel):
-    """The place of a text in the request, from 0, its score, and the text if wanted."""
+    """The place of a text in the request, from 0, its score, and the text on request."""
 
     index: int
     score: float
@@ -140,7 +140,7 @@ class PredictRequest(Sent):
     @field_validator("inputs", mode="before")
     @classmethod
     def _are_texts(cls, value: Any) -> Any:
-        """Refuse other values with one error. Otherwise the error would name each, in each form."""
+        """Refuse other values with one error. Otherwise the error would list every value for every allowed form."""
         for item in value if isinstance(value, list) else ():
             if not all(isinstance(text, str) and text.strip() for text in (item if isinstance(item, list) else [item])):
                 raise PydanticCustomError("inputs", _FORMS)
@@ -155,7 +155,7 @@ class Prediction(BaseModel):
 
 
 class PredictAnswer(RootModel[list[Prediction] | list[list[Prediction]]]):
-    """Labels, most probable first: of one input, or of each input of a list."""
+    """Labels of an input, most probable first, or a list of labels for each input."""
 
 
 def router(engine: Engine) -> APIRouter:
@@ -231,7 +231,7 @@ def _texts(body: RerankRequest, settings: Settings) -> list[str]:
 
 
 def _text(document: Document, fields: Sequence[str]) -> str:
-    """Return the named fields of a document, one a line, or its text if it has none of them."""
+    """Return the named fields of a document, one per line, or its text if it has none of these fields."""
     values: Mapping[str, JsonValue] = document.model_dump(exclude_unset=True)
     lines = [values[name] for name in fields if values.get(name) is not None]
     written = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in lines]
@@ -239,13 +239,13 @@ def _text(document: Document, fields: Sequence[str]) -> str:
 
 
 def _document(document: str | Document, text: str) -> dict[str, Any]:
-    """Return a document as it was sent. Cohere's clients want a text in each."""
+    """Return a document as in the request, with a text, which Cohere's clients require."""
     fields = {} if isinstance(document, str) else document.model_dump(exclude_unset=True)
     return {**fields, "text": text if fields.get("text") is None else fields["text"]}
 
 
 async def _scores(engine: Engine, query: str, texts: Sequence[str]) -> list[float]:
-    """Return P(text answers query) of each text, in [0, 1]; 0 for a text of white space."""
+    """Return the probability that each text answers the query, in [0, 1]; 0 for white space."""
     if not texts:
         raise ServiceError(400, "empty", "there is nothing to rank; give at least one text")
     check_texts([query], engine.settings)
@@ -260,7 +260,7 @@ async def _scores(engine: Engine, query: str, texts: Sequence[str]) -> list[floa
 
 
 def _best_first(scores: Sequence[float]) -> list[int]:
-    """Return places by score, largest first; equal scores keep their order."""
+    """Return places by score, largest first. Equal scores keep their order."""
     return sorted(range(len(scores)), key=lambda place: -scores[place])
 
 
@@ -278,7 +278,7 @@ def _log_odds(probability: float) -> float:
 
 
 def _inputs(inputs: str | Sequence[str | list[str]]) -> tuple[list[list[str]], bool]:
-    """Return each input as one or two texts, and whether there is one input alone: two strings are a pair, as in TEI."""
+    """Return each input as one or two texts, and whether there is only one input. As in TEI, two strings are a pair."""
     nested = [[inputs]] if isinstance(inputs, str) else [item for item in inputs if isinstance(item, list)]
     alone = not nested or isinstance(inputs, str)
     items = nested or [[item for item in inputs if isinstance(item, str)]]

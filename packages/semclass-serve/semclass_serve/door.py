@@ -1,4 +1,4 @@
-"""The middleware of all requests: access, size and time of a request, one answer for each error, log and counters."""
+"""Middleware for all requests: checks access, size and time, writes errors in one form, and logs and counts requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from semclass_serve.limits import PROBES, Settings, check_access, check_body
 from semclass_serve.observe import Metrics, fault_fields, log
 
 MAX_BUFFERED = 128 * 2**20
-"""Most bytes of bodies that are held at a time, over all requests."""
+"""Most bytes of all bodies that are in memory at a time."""
 
 UNKNOWN = "-"  #: logged for unknown paths and methods
 CLIENT_GONE = 499  #: logged as status if the client did not wait for the answer
@@ -35,13 +35,13 @@ _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"
 
 
 class _ClientGoneError(Exception):
-    """The client closed the connection: nobody waits for an answer."""
+    """The client closed the connection, so nobody waits for an answer."""
 
 
 class Door:
-    """Middleware that holds requests to the limits of the settings, and answers, logs and counts every one.
+    """Middleware that applies the limits of the settings to requests, and logs and counts every request.
 
-    `routes` are the paths of the service; all others are logged and counted as one. `open_paths` need no key.
+    `routes` are the paths of the service. All other paths are logged and counted as one. `open_paths` need no key.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Door:
         except _ClientGoneError:
             status = CLIENT_GONE
         except asyncio.CancelledError:  # the server cancels requests that are open at the end of a stop
-            await refuse(stopping("the service stopped before this was done; ask again"))
+            await refuse(stopping("the service stopped before it finished this request; send it again"))
         except Exception as error:  # noqa: BLE001 - no error of one request may end the service
             refusal = service_error(error)
             if refusal is not error and refusal.status >= 500:
@@ -118,7 +118,7 @@ class Door:
             self._buffered -= len(body)
 
     async def _work(self, scope: Scope, body: bytearray, receive: Receive, send: Send) -> None:
-        """Read the body, and let the application answer, unless the client goes away."""
+        """Read the body, and let the application answer. Stop if the client disconnects."""
         await self._read(scope, body, receive)
         complete = replayed = False
 
@@ -191,6 +191,6 @@ class Door:
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Wait until the client goes away, or the answer is complete."""
+    """Wait until the client disconnects, or the answer is complete."""
     while (await receive())["type"] != "http.disconnect":
         pass

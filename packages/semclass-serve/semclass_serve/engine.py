@@ -1,4 +1,4 @@
-"""The models and the index of a service, called asynchronously, so that small requests share a run of the encoder."""
+"""Calls the models and the index of a service asynchronously, so that small requests share a run of the encoder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Measured with one thread: a character takes 20 µs, a search 7 ms, a candidate 0
 
 CANDIDATES = 50  #: of the default method
 COMPARED = 640
-"""Characters of a question that double the cost of a candidate. Each word piece is compared with all of the passage."""
+"""Characters of a question that double the cost of a candidate: each word piece is compared with the whole passage."""
 
 TEXT, WINDOW = 16, 1250
 """Characters that a text costs in addition to its own, and the most characters of one window of the encoder."""
@@ -44,15 +44,15 @@ QUESTION, QUESTION_CHARACTERS = 7, 5000
 
 SENTENCES = 1600  #: cost of comparing the sentences of the first hits
 WARM_UP = "Which river is the longest?"
-"""Question that is searched before clients are answered, so that no client waits for the first use of a model."""
+"""First question to search at the start, so that no client waits for the first use of a model."""
 
 
 class Engine(Queue):
     """The models and the index of a service.
 
-    Give the encoder of the models one thread: two runs side by side are faster than one run with two threads. Without a
-    `retriever`, which you can replace at any time, searches are refused; without `entailment`, pairs; and without `scope`,
-    requests with ``in_scope``. By default, there is a worker for each available processor.
+    Set the encoder of the models to one thread, because two parallel runs are faster than one run with two threads.
+    You can replace `retriever` at any time. Without `retriever`, the engine refuses searches; without `entailment`,
+    pairs; and without `scope`, requests with ``in_scope``. By default, there is a worker for each available processor.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Engine(Queue):
 
     @property
     def searched(self) -> HybridRetriever:
-        """The retriever. Raises an error of status 404 without an index."""
+        """The retriever. Raises a ServiceError of status 404 if there is no index."""
         if self.retriever is None:
             message = "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
             raise ServiceError(404, "no_index", message)
@@ -118,7 +118,7 @@ class Engine(Queue):
     async def classify_texts(
         self, texts: Sequence[str], heads: Sequence[str] | None, *, min_probability: float | None = None
     ) -> list[dict[str, Label]]:
-        """Classify texts by heads of your own, given by name. All heads share one encoding of the texts."""
+        """Classify texts by your own heads, which are selected by name. All heads share one encoding of the texts."""
         known = self.models.heads
         unknown = [name for name in heads or () if name not in known]
         if unknown or not known:
@@ -174,7 +174,7 @@ class Engine(Queue):
         return (await self.do(Kind("ask", f"{k} {where!r}", call), [(question, cost)]))[0]
 
     async def warm_up(self) -> None:
-        """Do each kind of work once, so that no client waits for the first use of a model."""
+        """Run each kind of work once, so that no client waits for the first use of a model."""
         texts = [WARM_UP]
         if self.models.has_classes:
             await self.classify_questions(texts)
@@ -196,9 +196,9 @@ class Engine(Queue):
             self.local_index.check_files()
 
     async def follow_index(self, log: Callable[..., None]) -> None:
-        """Serve each new state of an index in a folder. Runs that have begun finish with the old state.
+        """Switch to each new version of an index in a folder. Running work finishes with the old version.
 
-        If the folder is damaged, or was built again with another encoder, the old state stays in use, and the log says why.
+        If the new version is damaged or has another encoder, the old version stays in use, and the log has the reason.
         """
         fault = ""
         while self.settings.refresh_seconds and self.local_index is not None and self.local_index.folder is not None:
@@ -239,7 +239,7 @@ def _text_costs(texts: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _question_cost(question: str) -> int:
-    """Cost of a question. Its sentences are read by themselves, and again with the sentences that belong to it."""
+    """Return the cost of a question. Its sentences are encoded separately, and again together with related sentences."""
     return QUESTION * min(len(question), QUESTION_CHARACTERS) + TEXT + len(question) // 32
 
 

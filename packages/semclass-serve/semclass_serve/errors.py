@@ -1,4 +1,4 @@
-"""Answers of the service: JSON, and one body for all errors."""
+"""Responses of the service: JSON, and one body for all errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from starlette.types import Scope
 from semclass import ArtifactError, InputError, InputTypeError, SemclassError
 
 SHOWN_FAULTS, FAULT_CHARACTERS = 3, 60
-"""Number of faults of a body that an error names, and the most characters of a field's name in them."""
+"""Most faults of a body that an error lists, and most characters of a field name in them."""
 
 
 _MESSAGES = {
     "model_attributes_type": "Input should be a JSON object, sent with the header Content-Type: application/json",
     "string_pattern_mismatch": "Input should have a character that is not white space",
 }
-"""Messages in place of those of pydantic, by kind of fault."""
+"""Messages that replace pydantic's messages, by kind of fault."""
 
 
 class ErrorBody(BaseModel):
@@ -40,9 +40,9 @@ class ErrorBody(BaseModel):
 
 
 class Json(Response):
-    """Dataclasses, pydantic models and plain values as JSON.
+    """A response of dataclasses, pydantic models and plain values in JSON.
 
-    A number that JSON lacks, such as 1e400 in the metadata of a passage, becomes the text ``"Infinity"``.
+    A number that JSON cannot express, such as 1e400 in the metadata of a passage, becomes the text ``"Infinity"``.
     """
 
     media_type = "application/json"
@@ -67,32 +67,32 @@ class ServiceError(SemclassError):
 
 
 def invalid(message: str) -> ServiceError:
-    """Make the error of a value that is not allowed."""
+    """Make the error for a value that is not allowed."""
     return ServiceError(422, "validation", message)
 
 
 def too_large(message: str) -> ServiceError:
-    """Make the error of too many bytes, texts or characters."""
+    """Make the error for too many bytes, texts or characters."""
     return ServiceError(413, "too_large", message)
 
 
 def overloaded(message: str, seconds: float = 1.0) -> ServiceError:
-    """Make the error of a busy service, which tells clients when to ask again."""
+    """Make the error for a busy service, with the time after which clients may try again."""
     return ServiceError(429, "overloaded", message, {"Retry-After": str(max(1, ceil(seconds)))})
 
 
 def stopping(message: str = "the service is not ready, or is stopping") -> ServiceError:
-    """Make the error of a service that takes no more work."""
+    """Make the error for a service that accepts no more work."""
     return ServiceError(503, "stopping", message, {"Connection": "close"})
 
 
 def without_heads(message: str) -> ServiceError:
-    """Make the error of a request for heads that are not served."""
+    """Make the error for a request for heads that are missing."""
     return ServiceError(424, "backend", f"the served models have no {message}")
 
 
 def service_error(error: Exception) -> ServiceError:
-    """Translate any error for a client. Messages about files and of unexpected errors stay in the log."""
+    """Translate any error for a client. Messages about files and of unexpected errors only go to the log."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, RequestValidationError):

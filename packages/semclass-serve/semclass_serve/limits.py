@@ -1,4 +1,4 @@
-"""The limits of a service, the keys and host names that it accepts, and the checks of a request's size."""
+"""Limits of a service, accepted keys and host names, and checks of the size of a request."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from semclass import InputError
 from semclass_serve.errors import ServiceError, invalid, too_large
 
 PROBES = frozenset({"/health", "/ready", "/metrics"})
-"""Paths that are answered however busy the service is."""
+"""Paths that the service answers even if it is busy."""
 
 DOCUMENTS = "/documents/"
-"""Path below which documents are served."""
+"""Path prefix of documents."""
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Host names of a service on the loopback device."""
@@ -33,20 +33,20 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 MIN_KEY_CHARACTERS = 16
 
 MAX_FILTER_CHARACTERS = 100_000
-"""Most characters of a filter, as JSON. Each condition of a filter reads a column of the whole index."""
+"""Most characters of a filter in JSON. Each condition of a filter reads a column of the whole index."""
 
 MAX_VALUES = 50_000
-"""Most values of JSON in a body: texts, numbers, lists and objects. Reading a million takes the whole service seconds."""
+"""Most JSON values in a body: texts, numbers, lists and objects. Parsing a million values stops the service for seconds."""
 
 _STRING = re.compile(rb'"[^"]*"?')
 
 _HOST = re.compile(r"(.+?)(?::[0-9]*)?")
-"""The header ``Host``: a name, and perhaps a port."""
+"""Pattern of the header ``Host``: a name, and perhaps a port."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits, times and keys of a service."""
+    """Limits, timeouts and keys of a service."""
 
     #: SHA-256 digests of the accepted keys. Empty: no key is needed.
     keys: tuple[bytes, ...] = ()
@@ -93,11 +93,11 @@ class Settings:
 
 
 def read_keys(path: Path) -> tuple[bytes, ...]:
-    """Read a file of keys, one a line, and return their SHA-256 digests."""
+    """Read a file with one key per line, and return the SHA-256 digests of the keys."""
     try:
         lines, mode = path.read_text("utf-8").splitlines(), path.stat().st_mode
     except (OSError, UnicodeError) as error:
-        raise InputError(f"the file of keys {path} cannot be read: {error}") from error
+        raise InputError(f"the key file {path} cannot be read: {error}") from error
     if mode & stat.S_IROTH:
         warnings.warn(f"everybody on this machine can read the keys in {path}; run: chmod 600 {path}", stacklevel=2)
     keys = []
@@ -117,7 +117,7 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can only be reached from this machine."""
+    """Whether an address can be reached only from this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -125,15 +125,15 @@ def is_loopback(host: str) -> bool:
 
 
 def sign(keys: Sequence[bytes], path: str) -> str:
-    """Return the signature that opens one path without a key. It is valid as long as the first key."""
+    """Return the signature that opens a path without a key. It is valid until the first key changes."""
     return hmac.new(keys[0], path.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def check_access(scope: Scope, settings: Settings, open_paths: frozenset[str]) -> None:
     """Refuse a request with an unknown host name or without a key.
 
-    A page of another site can make a browser resolve that site's name to 127.0.0.1, and call this service as its own.
-    The header ``Host`` exposes such requests (DNS rebinding).
+    A malicious site can make a browser resolve the name of the site to 127.0.0.1, and so call this service (DNS
+    rebinding). The header ``Host`` reveals such requests.
     """
     path, reads = scope["path"], scope["method"] in ("GET", "HEAD")
     if path in ("/health", "/ready"):
@@ -156,7 +156,7 @@ def check_access(scope: Scope, settings: Settings, open_paths: frozenset[str]) -
 
 
 def _header(scope: Scope, name: bytes) -> bytes:
-    """Return a header that occurs once; else nothing."""
+    """Return a header that occurs exactly once; otherwise an empty value."""
     values: list[bytes] = [value for key, value in scope["headers"] if key == name]
     return values[0] if len(values) == 1 else b""
 
@@ -165,7 +165,7 @@ def _header(scope: Scope, name: bytes) -> bytes:
 
 
 def check_body(body: bytes | bytearray) -> None:
-    """Refuse a body with too many values, before it is parsed. The time is linear, and a few milliseconds a megabyte."""
+    """Refuse a body with too many values before it is parsed. This takes a few milliseconds per megabyte."""
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
     # a value of an object has two strings at most, its name and itself
     if plain.count(b'"') > 4 * MAX_VALUES or sum(map(_STRING.sub(b"", plain).count, (b",", b"[", b"{"))) > MAX_VALUES:
@@ -190,7 +190,7 @@ def check_count(number: int | None, name: str, settings: Settings) -> None:
 
 
 def check_filter(where: Mapping[str, Any] | Sequence[str] | None) -> None:
-    """Refuse a filter that would hold up a search for long. The library checks the rest of a filter."""
+    """Refuse a filter that would delay a search for long. The library checks everything else in a filter."""
     length = len(to_json(where))
     if length > MAX_FILTER_CHARACTERS:
         raise invalid(f"where has {length} characters of JSON; at most {MAX_FILTER_CHARACTERS} are allowed")

@@ -12,13 +12,13 @@ from semclass.plugins import import_extra
 from semclass_serve.limits import Settings, check_count, check_filter, check_texts
 
 PASSAGES, SENTENCES = 10, 5
-"""Default numbers of passages of a search, and of sentences of an answer."""
+"""Default number of passages of a search, and of sentences of an answer."""
 
 LIMITS = Settings()
-"""The limits of the service also bound the time of a call."""
+"""The limits of the service, which also limit the time of a call."""
 
 MAX_FIELDS = 50
-"""Most fields of the metadata that a tool names."""
+"""Most metadata fields that the description of a tool lists."""
 
 STATEMENTS = ("answerable", "certainty")
 """Fields of a result that the tools ``search`` and ``ask`` return."""
@@ -32,9 +32,10 @@ INSTRUCTIONS = (
 def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     """Make a server over an index.
 
-    Its tools are ``search`` and ``ask``, and ``classify`` if the models classify questions. The caller gets errors of
-    semclass as errors of the tool, and the server continues. Assistants show the `name`. ``run()`` of the server, an
-    ``mcp.server.mcpserver.MCPServer``, serves standard input and output. A MissingExtraError says how to install ``mcp``.
+    Its tools are ``search`` and ``ask``, and ``classify`` if the models classify questions. Errors of semclass become
+    errors of the tool, and the server continues. Assistants show the `name`. The result is an
+    ``mcp.server.mcpserver.MCPServer``; its method ``run()`` serves standard input and output. Without ``mcp``, a
+    MissingExtraError names the command to install it.
     """
     module = import_extra("mcp.server.mcpserver", "mcp")
     server = module.MCPServer(name, version=__version__, instructions=INSTRUCTIONS)
@@ -53,7 +54,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
 
         `where` filters by metadata, such as {"document": "a.md"} or {"page": {"$gte": 3}}.
 
-        `answerable` is the probability that the collection answers the question at all. `certainty` tells how certain
+        `answerable` is the probability that the collection answers the question at all. `certainty` says how certain
         the first hit is.
         """
         with errors_of_caller():

@@ -23,13 +23,13 @@ from semclass_serve.observe import log
 from semclass_serve.page import link
 
 EXAMPLES, HEADINGS, PASSAGES = 3, 8, 512
-"""Number of example questions; most headings that are tried for them; most passages whose headings are read."""
+"""Number of example questions, most headings to try for them, and most passages to read for headings."""
 
 LIMITS = ("max_body", "max_texts", "max_characters", "max_hits", "request_seconds")
-"""Settings that clients are told."""
+"""Settings that clients can read."""
 
 _TITLE = re.compile(r"[^\W\d_a-z][^@/\\_=<>{}()|]*\w{3}")
-"""A heading in words, and not the name of a function, an address or a formula."""
+"""A heading of words, not the name of a function, an address or a formula."""
 
 _QUESTION_MARKS = ("?", "\u061f", "\uff1f")  # Latin, Arabic, Chinese
 
@@ -94,7 +94,7 @@ def router(engine: Engine) -> APIRouter:
 
     @routes.post("/facets", response_model=schemas.Facets)
     async def facets(body: schemas.FacetsRequest) -> Json:
-        """Give the metadata fields with few values, and the number of passages that match a filter for each value."""
+        """List the metadata fields with few values, and count the passages that match a filter for each value."""
         index, where = engine.local_index, await _where(engine, body.where)
         return Json({"facets": await asyncio.to_thread(index.facets, where) if index is not None else []})
 
@@ -120,7 +120,7 @@ def descriptions(engine: Engine) -> APIRouter:
 
     @routes.get("/examples", response_model=schemas.Examples)
     async def some_questions() -> Json:
-        """Give up to three questions that the index answers, from its headings; none without an index."""
+        """Return up to three questions that the index answers, from its headings. Without an index, there are none."""
         if engine.local_index is None:
             return Json({"questions": []})
         key, retriever = id(engine.local_index), engine.searched
@@ -134,7 +134,7 @@ def descriptions(engine: Engine) -> APIRouter:
 
 
 def example_questions(retriever: HybridRetriever, index: PassageIndex) -> list[str]:
-    """Return headings that a search finds: first headings that are questions, then titles."""
+    """Return headings that a search finds: questions first, then titles."""
     rows = np.arange(0, len(index), len(index) // PASSAGES + 1)
     headings = dict.fromkeys(_heading(passage.metadata) for passage in index.passages(rows))
     texts = [text for text in headings if len(text.split()) > 1]
@@ -156,10 +156,10 @@ def _heading(metadata: Mapping[str, Any]) -> str:
 
 
 def _store(engine: Engine, judgement: schemas.Judgement) -> None:
-    """Append a judgement of a passage of the index to a regular file, in one write."""
+    """Append a judgement to a regular file in one write. Its passage must be in the index."""
     path, index = engine.settings.judgements, engine.local_index
     if path is None:
-        message = "this service takes no judgements; start it with semclass serve INDEX --judgements FILE"
+        message = "this service stores no judgements; start it with semclass serve INDEX --judgements FILE"
         raise ServiceError(404, "no_judgements", message)
     if index is not None and not index.mask({"_id": judgement.passage}).any():
         raise ServiceError(404, "no_passage", "the index has no passage with this id")
@@ -173,7 +173,7 @@ def _store(engine: Engine, judgement: schemas.Judgement) -> None:
 
 
 async def _where(engine: Engine, where: dict[str, Any] | Sequence[str] | None) -> dict[str, Any] | None:
-    """Read a filter, or conditions as of the command line, beside the event loop."""
+    """Parse a filter, or conditions as on the command line, outside the event loop."""
     check_filter(where)
     if where is None or isinstance(where, dict):
         return where

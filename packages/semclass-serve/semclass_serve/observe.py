@@ -1,7 +1,7 @@
 """The log and the counters of the service, both without a user's text.
 
-The log is one JSON object a line. The labels of counters are known routes, statuses and kinds of work, so that clients
-cannot make more time series.
+The log has one JSON object per line. The labels of counters are known routes, statuses and kinds of work, so that
+clients cannot create more time series.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class JsonLines(logging.Formatter):
 
 
 def fault_fields(error: BaseException) -> dict[str, Any]:
-    """Return the type of an exception, the places it passed, innermost last, and the damaged file, if it names one."""
+    """Return the type of an exception, its traceback, innermost place last, and the damaged file if there is one."""
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
     path = getattr(error, "path", None)
     return {"exception": type(error).__name__, "trace": frames, **({"file": str(path)} if path else {})}
@@ -69,7 +69,7 @@ def configure() -> None:
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Log a warning. Warnings of a worker are about a request, and may quote its text."""
+    """Log a warning, without the message if a worker issued it, because it may quote the text of a request."""
     if not issubclass(category, TruncationWarning):
         of_request = threading.current_thread().name.startswith(WORKER)
         event = "a request caused a warning" if of_request else str(message)
@@ -82,7 +82,7 @@ def log(event: str, level: int = logging.INFO, **fields: Any) -> None:
 
 
 class Metrics:
-    """Counters of requests and of an engine's runs, on a registry of their own."""
+    """Counters of requests and of an engine's runs, in a separate registry."""
 
     def __init__(self, engine: Engine) -> None:
         self.registry = registry = CollectorRegistry()

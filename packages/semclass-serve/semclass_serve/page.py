@@ -1,4 +1,4 @@
-"""The page, a few files that are read once, and the documents of hits, in one folder that is only read."""
+"""Serves the search page from a few files, and the documents of hits, read-only, from one folder."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TYPES = {
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-"""Content type of each file. Nothing else of the folder is served."""
+"""Content type of each file of the page. No other file of the folder is served."""
 
 PATHS = tuple("/" if name == "index.html" else f"/{name}" for name in _TYPES)
-"""Paths of the page. They hold no data, so they need no key; the page asks for one."""
+"""Paths of the page. The page contains no data, so it needs no key; it asks the user for one."""
 
 MAX_NAME = 512
-"""Most characters of a document's name."""
+"""Most characters of the name of a document."""
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -40,7 +40,7 @@ _SHOWN = {
     ".pdf": ("application/pdf", f"{_POLICY}; object-src 'self'; frame-ancestors 'none'"),  # viewers fail in a sandbox
     **dict.fromkeys((".htm", ".html", ".xhtml"), ("text/html", f"{_POLICY}; frame-ancestors 'none'; sandbox")),
 }
-"""Content types and policies of documents that browsers show. Scripts never run: a document may come from anybody."""
+"""Content types and policies of documents that browsers show. Scripts never run, because anybody may have written them."""
 
 _DOWNLOADED = frozenset({".docx", ".epub", ".odt", ".pptx", ".xlsx"})
 """Endings of documents that browsers save. All others are shown as plain text."""
@@ -56,7 +56,7 @@ def page_router() -> APIRouter:
 
 def _add_file(routes: APIRouter, path: str, files: StaticFiles, name: str, kind: str) -> None:
     async def page(request: Request) -> Response:
-        """Show the page, to try the service in a browser."""
+        """Show a web page to try the service."""
         answer = await files.get_response(name, request.scope)
         answer.headers.update({"Cache-Control": "no-cache", "Content-Type": kind})  # a newer version is seen at once
         return answer
@@ -67,7 +67,7 @@ def _add_file(routes: APIRouter, path: str, files: StaticFiles, name: str, kind:
 
 
 def link(hit: Hit, settings: Settings) -> str | None:
-    """Return the address of a hit's document, relative to the service or by the template; None if there is none."""
+    """Return the address of a hit's document, relative to the service or from the template; None without documents."""
     place = settings.documents
     values = {"_id": hit.id, **hit.metadata}
     text = {name: "" if value is None else str(value) for name, value in values.items()}
@@ -81,7 +81,7 @@ def link(hit: Hit, settings: Settings) -> str | None:
 
 
 class _File(FileResponse):
-    """A file, or an error in the form of all errors if the header `Range` asks for what the file does not have."""
+    """A file, or an error of the service if the header `Range` asks for bytes outside the file."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the file, or a range of it."""
@@ -89,7 +89,7 @@ class _File(FileResponse):
         async def checked(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400:
                 size = {name.decode(): value.decode() for name, value in message["headers"] if name == b"content-range"}
-                text = "the header Range is not valid, or outside of the document; ask for bytes=FIRST-LAST that it has"
+                text = "the header Range is not valid, or outside the document; ask for bytes=FIRST-LAST within it"
                 raise ServiceError(message["status"], "range", text, size)
             await send(message)
 
@@ -105,7 +105,7 @@ def document_router(engine: Engine) -> APIRouter:
         """Return a document that the index names, from the folder of the settings."""
         path = await asyncio.to_thread(find_document, name, engine.settings.documents, engine.local_index)
         if path is None:
-            message = "there is no such document; semclass serve INDEX --documents FOLDER serves those of the index"
+            message = "there is no such document; semclass serve INDEX --documents FOLDER serves documents of the index"
             raise ServiceError(404, "no_document", message)
         ending = path.suffix.lower()
         if ending in _DOWNLOADED:
@@ -122,7 +122,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def find_document(name: str, folder: Path | str | None, index: PassageIndex | None) -> Path | None:
-    """Return the path of a document that is in a folder and in the index; None if it is not in both."""
+    """Return the path of a document that is in the folder and in the index; None if either lacks it."""
     if not isinstance(folder, Path) or index is None or not 0 < len(name) <= MAX_NAME or _is_hidden(name):
         return None
     # only readers write `file`, and whoever wrote JSON lines may have named any `document`

@@ -1,12 +1,12 @@
 """The queue before the threads that run the models.
 
-A request is split into parts of at most `RUN_ITEMS` items and `RUN_CHARACTERS` characters. A request of one such part is
-small; small requests of the same kind share a run. All other requests are large. Small and large runs take turns, so that
-neither waits long for the other. An item above `RUN_CHARACTERS` cannot be split: such a long run leaves one worker to
-others, or runs beside them if there is only one worker.
+A request is split into parts of at most `RUN_ITEMS` items and `RUN_CHARACTERS` characters. A request with one part is
+small, and small requests of the same kind share a run. All other requests are large. Small and large runs take turns,
+so that neither kind waits long. An item above `RUN_CHARACTERS` cannot be split and makes a long run. Long runs leave
+one worker to other runs. If there is only one worker, another run is done in parallel.
 
-The queue is bounded: a request that would probably not be done within the time limit is refused. A run that nobody waits
-for ends before its next step. All bookkeeping is done in the event loop, and needs no locks.
+The queue is bounded: a request that would probably miss the time limit is refused. A run that nobody waits for ends
+before its next step. All bookkeeping is done in the event loop, and needs no locks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from semclass_serve.errors import overloaded, stopping
 from semclass_serve.limits import Settings
 
 RUN_ITEMS, RUN_CHARACTERS = 64, 4096
-"""Most items and characters of a run. A batch of the encoder is about 2,500 characters, so that longer runs would only
-keep others waiting.
+"""Most items and characters of a run. A batch of the encoder has about 2,500 characters, so longer runs would only
+make other runs wait.
 """
 
 CHARACTER_SECONDS = 20e-6
-"""Seconds per character of one worker, about. It bounds the queue, and changes no answer."""
+"""Approximate seconds per character of one worker. They bound the queue, and do not affect results."""
 
 QUIET_SECONDS = 1.0
 """Seconds after the last large run until free memory is returned to the system."""
@@ -45,7 +45,7 @@ Call: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class Kind:
-    """Work that may share a run: its name, for metrics, its options, and the call that does the items of many requests."""
+    """Kind of work that may share a run: its name for metrics, its options, and the call for items of many requests."""
 
     name: str
     options: str
@@ -54,7 +54,7 @@ class Kind:
 
 @dataclass(eq=False)
 class Part:
-    """Items of one request that are done in one run, and their cost in characters."""
+    """Items of one request that one run processes, and their cost in characters."""
 
     kind: Kind
     items: list[Any] = field(default_factory=list)
@@ -63,13 +63,13 @@ class Part:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is more than a run should be."""
+        """Whether the part is larger than a run should be."""
         return self.cost > RUN_CHARACTERS
 
 
 @dataclass(eq=False)
 class Run:
-    """Parts that are done together."""
+    """Parts that are processed together."""
 
     parts: list[Part]
     large: bool
@@ -96,24 +96,24 @@ class Queue:
         return sum(len(part.items) for parts in self._waiting.values() for part in parts)
 
     async def start(self) -> None:
-        """Take work from now on."""
+        """Start the workers, and accept work."""
         # one more thread: a long run may run beside others
         self._pool = ThreadPoolExecutor(self.workers + 1, thread_name_prefix=WORKER)
         self.running = True
 
     async def stop(self) -> None:
-        """Take no more work, and give up all work that is left."""
+        """Accept no more work, and cancel all waiting work."""
         self.running = False
         if self._trimming is not None:
             self._trimming.cancel()
         for part in [*self._waiting[False], *self._waiting[True], *(p for run in self._runs for p in run.parts)]:
             if not part.done.done():
-                part.done.set_exception(stopping("the service stopped before this was done; ask again"))
+                part.done.set_exception(stopping("the service stopped before it finished this request; send it again"))
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def do(self, kind: Kind, items: Iterable[tuple[Any, int]]) -> list[Any]:
-        """Queue the items of a request, each with its cost in characters, and return their results in order."""
+        """Queue the items of a request, and return their results in order. Each item comes with its cost in characters."""
         if not self.running:
             raise stopping()
         parts: list[Part] = []
@@ -136,7 +136,7 @@ class Queue:
                 lane.pop(part, None)
 
     def _check_room(self, parts: Sequence[Part], *, large: bool) -> None:
-        """Refuse a request behind so much work that it would probably not be done in time."""
+        """Refuse a request that would probably miss the time limit, because too much work is queued before it."""
         hands = self._max_long if any(part.is_long for part in parts) else self.workers
         second = hands / CHARACTER_SECONDS  # characters of a second
         ahead = sum(part.cost for part in self._waiting[large]) / second
@@ -146,12 +146,12 @@ class Queue:
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
-        """Give work to free workers."""
+        """Assign work to free workers."""
         while first := self._next():
             self._begin(*first)
 
     def _next(self) -> tuple[Part, bool] | None:
-        """Return the oldest part that has a free worker, and whether its request is large."""
+        """Return the oldest part for which a worker is free, and whether its request is large."""
         long_runs = sum(run.parts[0].is_long for run in self._runs)
         short_runs = len(self._runs) - long_runs
         long_fits = long_runs < self._max_long and (len(self._runs) < self.workers or self.workers == 1)
@@ -164,7 +164,7 @@ class Queue:
         return None
 
     def _begin(self, first: Part, large: bool) -> None:
-        """Begin a run: a part of a large request, or small requests of one kind as far as they fit."""
+        """Begin a run of a part of a large request, or of as many small requests of one kind as fit."""
         run, items, cost = Run([first], large), len(first.items), first.cost
         for part in () if large else self._waiting[False]:
             if part is first or part.kind != first.kind:
@@ -197,7 +197,7 @@ class Queue:
                 part.done.set_result(results)
 
     def _trim_later(self) -> None:
-        """Return memory to the system once no large run has ended for a while."""
+        """Return memory to the system some time after the last large run."""
         if self._trimming is not None:
             self._trimming.cancel()
         loop = asyncio.get_running_loop()
@@ -205,11 +205,11 @@ class Queue:
 
 
 class _UnwantedError(Exception):
-    """Nobody waits for a run any more. It never leaves this module."""
+    """Ends a run that nobody waits for. It is raised and caught only in this module."""
 
 
 def _work(run: Run) -> list[Any]:
-    """Do a run in a worker, as long as somebody waits for it. Returns the results of each part, or an exception."""
+    """Process a run in a worker while a client waits for it. Returns the results of each part, or an exception."""
 
     def check_wanted() -> None:
         if all(part.done.done() for part in run.parts):
@@ -222,7 +222,7 @@ def _work(run: Run) -> list[Any]:
 def _results(parts: list[Part]) -> list[Any]:
     """Return the results of each part, or an exception.
 
-    A refused input fails only its own part: each part is then done by itself. Any other error fails all parts.
+    If an input is refused, each part is processed separately, so that only one part fails. Other errors fail all parts.
     """
     try:
         results = iter(parts[0].kind.call([item for part in parts for item in part.items]))

@@ -1,4 +1,4 @@
-"""Requests and answers of the native API. Answers hold the dataclasses of the library."""
+"""Requests and responses of the native API. Responses contain the dataclasses of the library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Weights = Annotated[dict[str, Annotated[float, Field(ge=0, le=1e6)]], Field(max_
 Count = Annotated[int, Field(ge=1)]
 Where = Annotated[
     dict[str, JsonValue] | Annotated[list[str], Field(min_length=1, max_length=50)],
-    Field(description='A filter, such as {"page": {"$gte": 3}}, or conditions as of the command line: ["page>=3"].'),
+    Field(description='A filter, such as {"page": {"$gte": 3}}, or conditions as on the command line: ["page>=3"].'),
 ]
 
 
@@ -29,7 +29,7 @@ class Request(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, value: Any) -> Any:
-        """Refuse many unknown fields with one error. Otherwise the error would name each field."""
+        """Refuse many unknown fields with one error. Otherwise the error would list every field."""
         if isinstance(value, dict) and len(value) > 2 * len(cls.model_fields):
             raise PydanticCustomError("fields", "Input should have only known fields")
         return value
@@ -49,7 +49,7 @@ class QuestionsRequest(PassagesRequest):
 
 
 class TextsRequest(PassagesRequest):
-    """Texts to classify by heads of your own.
+    """Texts to classify by your own heads.
 
     Without `heads`, all heads classify the texts. Without `min_probability`, each head uses its own limit.
     """
@@ -77,7 +77,7 @@ class SearchRequest(Ranked):
 
 
 class PassageIn(Request):
-    """A passage to re-rank. One without text ranks last."""
+    """A passage to re-rank. A passage without text ranks last."""
 
     text: str
     id: Annotated[str, Field(max_length=512)] | None = None
@@ -85,14 +85,14 @@ class PassageIn(Request):
 
 
 class RerankRequest(Ranked):
-    """A question and the passages to re-rank for it."""
+    """A question, and passages to re-rank for this question."""
 
     passages: Annotated[list[str | PassageIn], FailFast(), Field(min_length=1)]
     k: Count | None = None
 
 
 class AskRequest(Request):
-    """A question to answer by sentences of the index."""
+    """A question to answer with sentences of the index."""
 
     question: Text
     k: Count = 5
@@ -100,7 +100,7 @@ class AskRequest(Request):
 
 
 class FacetsRequest(Request):
-    """A filter, whose passages count."""
+    """A filter that selects the passages to count."""
 
     where: Where | None = None
 
@@ -130,7 +130,7 @@ class TextClasses(BaseModel):
 
 
 class QuestionsAnswer(BaseModel):
-    """Classes of questions, in the order of the request, and their probabilities `in_scope`, or null."""
+    """Classes of questions, in the order of the request, and the probabilities `in_scope`, or null."""
 
     results: list[QuestionLabel]
     in_scope: list[float] | None
@@ -167,7 +167,7 @@ class SearchAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class RerankedHit(Hit):
-    """A passage of the request. `index` is its place there, from 0. A passage without an id has this place as its id."""
+    """A passage of the request. `index` is its place in the request, from 0, and the id of a passage without an id."""
 
     index: int = 0
 
@@ -179,7 +179,7 @@ class RerankAnswer(SearchAnswer):
 
 
 class Sentence(BaseModel):
-    """A sentence, the id and metadata of its passage, and its place there: first character, and the one after its last."""
+    """A sentence, the id and metadata of its passage, and its place in the passage: first character, and end."""
 
     text: str
     id: str
@@ -209,8 +209,8 @@ class IndexInfo(BaseModel):
 class ServiceInfo(BaseModel):
     """The configuration of the service: encoder, classes, your own heads and their classes, default weights, index, limits.
 
-    `answerable_from` is the least `answerable` from which the index seems to answer, or null if none was chosen.
-    `judgements` tells whether the service takes judgements.
+    `answerable_from` is the least value of `answerable` at which the index seems to answer, or null if it was not
+    chosen. `judgements` is true if the service stores judgements.
     """
 
     version: str
@@ -232,7 +232,7 @@ class Examples(BaseModel):
 
 
 class Facet(BaseModel):
-    """A metadata field that divides the passages into a few groups. `head` tells whether a head filled it."""
+    """A metadata field that divides the passages into a few groups. `head` is true if a head wrote this field."""
 
     field: str
     head: bool
