@@ -57,12 +57,12 @@ SHARPNESS = 26.0
 """Factor of cosines in a softmax over classes, for multilingual-e5-small: with the least mean log loss over names of topics
 (SIB-200, 60 training sentences in each of six languages), of 22, 24, 26 ... 40."""
 ENGLISH_PROBES = (
-    " The view `entities` is evidence of named entities and of answers of each class, by probes that were fitted on "
+    " The probes that compute `entities`, evidence of named entities and of answers of each class, were trained on "
     "newswire (IE-ER), SQuAD and TREC."
 )
 CENTRED = (
-    " `pooled` loses what vectors of all texts have in common, the mean over the texts of the calibration: vectors of "
-    "unrelated texts are at right angles then, and few bits hold what is left."
+    " The mean vector of the calibration texts is then subtracted from `pooled`. Vectors of unrelated texts are then at "
+    "right angles, and few bits suffice for a component."
 )
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"
 
@@ -294,12 +294,12 @@ def export(arguments: argparse.Namespace) -> None:
     if arguments.multilingual:
         centre = np.round(vectors(texts).mean(axis=0), 4)
         files["upper.onnx"] = upper_with(replace(views, centre=centre))
-    before = f"Lower-cases. {' or '.join(map(repr, prefixes))} stands before each text."
+    before = f"It lower-cases texts, and adds {' or '.join(map(repr, prefixes))} before each text."
     words = {
         "publisher": "intfloat" if arguments.multilingual else "sentence-transformers",
         "language": language_of(arguments),
         "more": CENTRED if arguments.multilingual else ENGLISH_PROBES,
-        "limits": before if prefixes else "English. Strips case and accents.",
+        "limits": before if prefixes else "It reads English. It lower-cases texts and removes accents.",
     }
     card = "encoder" if arguments.tuned else "plain_encoder"
     save_artifact(arguments.out, "encoder", files, manifest, card, **words)

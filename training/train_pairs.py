@@ -313,7 +313,7 @@ def train(arguments: argparse.Namespace) -> None:
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in text_figures.items())
     words = {
         "table": table,
-        "languages": "" if arguments.multilingual else "English. ",
+        "languages": "" if arguments.multilingual else "It reads English. ",
         "language": language_of(arguments),
     }
     files = {"model.onnx": head_to_onnx(network), "idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table_of_words)}

@@ -338,7 +338,7 @@ def train(arguments: argparse.Namespace) -> None:
     head, card = head_of(corpus, dense, dims, metrics, seed)
     card |= {"encoder": encoder.fingerprint}
     columns = ("precision", "recall", "f1", "auc", "calibration_error", "lower_f1", "lower_auc")
-    english = "All labels are of English passages; in other languages ABBR is hardly found." if many else "English."
+    english = "All labelled passages are English. It hardly finds ABBR in others." if many else "It reads English."
     words = {
         "language": language_of(arguments),
         "kinds": "ABBR (abbreviation), DESC (description), ENTY (entity), HUM (human), LOC (location), NUM (number)",

@@ -54,12 +54,12 @@ class CascadeLabels:
     """
 
     item: Item  #: the text, or the pair of a question and a passage
-    labels: tuple[Any, ...]  #: the labels of the model if it was asked and answered, else those of the head
+    labels: tuple[Any, ...]  #: the labels of the model if it answered, else the labels of the head
     by: str  #: ``"head"`` or ``"model"``
     head_labels: tuple[Any, ...]  #: the labels of the head
     confidence: float  #: how sure the head is, in [0, 1]
     sent: bool = False  #: whether the text goes to the model
-    why: str = ""  #: why the model gave no label to a text that was sent: failed, refused or unreadable
+    why: str = ""  #: why the model gave no label to a sent text: failed, refused or unreadable
 
 
 @dataclass(frozen=True)

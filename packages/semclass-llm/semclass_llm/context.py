@@ -42,7 +42,7 @@ class Context:
 
     text: str  #: all sources, one after another; empty without sources
     sources: tuple[Source, ...]  #: the source of each number
-    count: int  #: length of the text, as counted by the argument `count` of the call
+    count: int  #: length of the text, by the argument `count`
     hits: tuple[Hit, ...]  #: the hits of the sources, in the order of the text
 
 

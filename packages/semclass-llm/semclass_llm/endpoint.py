@@ -89,11 +89,11 @@ class Endpoint:
 class Reply:
     """The reply of a model to a prompt, or the error of the call."""
 
-    text: str | None  #: empty if the model said nothing, None if the call failed
+    text: str | None  #: empty if the reply is empty, None if the call failed
     error: str | None = None  #: why the call failed, after all retries
     refused: bool = False  #: whether the service, its filter or the model refused to answer
-    finish: str = ""  #: why the text ends, in the words of the service, such as "stop" and "length"
-    prompt_tokens: int | None = None  #: as the service counts; None if it does not
+    finish: str = ""  #: reason of the service for the end of the text, such as "stop" or "length"
+    prompt_tokens: int | None = None  #: count of the service, or None
     answer_tokens: int | None = None
     seconds: float = 0.0  #: time of the call, with its retries
     cached: bool = False  #: whether the reply was read from the cache, and so cost nothing
@@ -116,7 +116,7 @@ class Bill:
     prompt_tokens: int = 0
     answer_tokens: int = 0
     seconds: float = 0.0  #: sum over all calls
-    estimated: bool = False  #: whether four characters count as a token, because the service does not count all
+    estimated: bool = False  #: whether some tokens are estimated as four characters each
 
     def add(self, prompt: str, reply: Reply) -> None:
         """Count a call."""

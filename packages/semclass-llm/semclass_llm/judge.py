@@ -46,7 +46,7 @@ class WrittenAnswer:
     """An answer to judge."""
 
     question: str
-    answer: str  #: empty if the writer found none
+    answer: str  #: empty if there is no answer
     contexts: tuple[str, ...] = ()  #: texts from which the answer was written
 
 

@@ -45,7 +45,7 @@ Passage:"""
 class _Way(NamedTuple):
     prompt: str
     max_tokens: int
-    limit: int  #: questions that are taken from the reply; 0: it is a passage
+    limit: int  #: most questions to take from the reply; 0 if the reply is a passage
 
 
 _WAYS: Mapping[str, _Way] = {

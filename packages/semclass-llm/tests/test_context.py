@@ -57,7 +57,7 @@ def test_lengths_are_counted_as_asked(encoder):
     assert (count_words(hits[0].text), pieces(hits[0].text)) == (3, 9)
     assert names(fit_budget(hits, 4)) == ["p1", "p2"]
     assert names(fit_budget(hits, 4, count=pieces)) == ["p2"]
-    with pytest.raises(InputTypeError, match=r"count must give a whole number \('list'"):
+    with pytest.raises(InputTypeError, match=r"count must return a whole number \('list'"):
         fit_budget(hits, 4, count=str.split)
     with pytest.raises(InputError, match="budget is 0"):
         fit_budget(hits, 0)

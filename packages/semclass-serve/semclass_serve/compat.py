@@ -27,9 +27,9 @@ from semclass_serve.errors import Json, ServiceError, invalid
 from semclass_serve.limits import Settings, check_texts
 from semclass_serve.queue import RUN_ITEMS
 
-MODEL = "semclass"  #: name of the model if a client gives none
+MODEL = "semclass"  #: name of the model if a request has none
 SEARCH_UNIT = 100  #: documents in one of Cohere's search units
-MIN_PROBABILITY = 1e-7  #: at which log-odds end, as JSON has no infinity
+MIN_PROBABILITY = 1e-7  #: least probability for log-odds, because JSON has no infinity
 
 TOKENS_PER_TEXT = 16 * 254
 """Most word pieces that the shipped encoder reads of a text: 16 windows of 254. Longer texts are truncated."""

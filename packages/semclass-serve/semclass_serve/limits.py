@@ -50,7 +50,7 @@ class Settings:
 
     #: SHA-256 digests of the accepted keys. Empty: no key is needed.
     keys: tuple[bytes, ...] = ()
-    #: Names, without a port, that requests may give in ``Host``. Empty: any.
+    #: Host names, without a port, that requests may use. Empty: any name.
     hosts: tuple[str, ...] = ()
     #: Most bytes of a request's body.
     max_body: int = 4 * 2**20
@@ -64,14 +64,14 @@ class Settings:
     max_requests: int = 512
     #: Most seconds to read and answer a request.
     request_seconds: float = 30.0
-    #: Seconds to finish open requests in a stop.
+    #: Seconds to finish open requests when the service stops.
     stop_seconds: float = 30.0
     #: Seconds between two checks for a changed index. 0: no checks.
     refresh_seconds: float = 5.0
     #: Target of the links of hits: the folder that was indexed, whose documents are then served read-only, or an
     #: address with metadata fields in braces, such as ``https://wiki.example.org/{document}#page={page}``.
     documents: Path | str | None = None
-    #: File that judgements of hits are appended to. None: the service takes no judgements.
+    #: File that judgements of hits are appended to. None: the service stores no judgements.
     judgements: Path | None = None
 
     def __post_init__(self) -> None:
