@@ -54,19 +54,19 @@ class Artifact:
         return name in self.manifest["files"]
 
     def path(self, name: str) -> Path:
-        """Path of a file that the manifest lists, for messages."""
+        """Return the path of a file that the manifest lists."""
         if name not in self:
             raise ArtifactError(f"{self.folder / MANIFEST} lists no file {name!r}; {_RETRAIN}")
         return self.folder / name
 
     def read(self, name: str) -> bytes:
-        """Bytes of a file as they were verified; a second call reads and verifies the file again."""
+        """Return the verified bytes of a file. A second call reads and verifies the file again."""
         if (data := self._verified.pop(name, None)) is None:
             data = read_file(self.path(name), self.manifest["files"][name], _RETRAIN)
         return data
 
     def array(self, name: str, shape: Sequence[int | None] | None = None) -> npt.NDArray[Any]:
-        """The read-only array of a ``.npy`` file; None stands for any number in `shape`, and for any shape."""
+        """Return the read-only array of a ``.npy`` file. None allows any `shape`, or any length within a shape."""
         with reading(self.path(name), _RETRAIN):
             found = array_of(self.read(name))
         if shape is not None and (
@@ -77,7 +77,7 @@ class Artifact:
         return found
 
     def field(self, name: str) -> Any:
-        """Value of a manifest field that must be there."""
+        """Return the value of a required field of the manifest."""
         if name not in self.manifest:
             raise ArtifactError(f"{self.folder / MANIFEST} has no field {name!r}; {_RETRAIN}")
         return self.manifest[name]
@@ -91,7 +91,7 @@ def default_models() -> Path:
 
 
 def models_folder(models: str | Path | None) -> Path:
-    """Return a folder of models: by its path, by the name of an installed package of models, or the shipped one if None."""
+    """Return the folder of models at a path, or of an installed package of models. If None, return the shipped folder."""
     if models is None:
         return default_models()
     folder, name = Path(models), str(models)
@@ -114,11 +114,11 @@ def load_artifact(
     views: Iterable[str] | None = None,
     features: Sequence[str] | None = None,
 ) -> Artifact:
-    """Read and verify a model folder of a kind that fits an encoder, by the `views` that it reads or its inputs."""
+    """Read and verify a model folder, and check that its kind, its features and its encoder are the expected ones."""
     folder = Path(folder)
     if not folder.exists() and (folder.parent / "encoder").is_dir():
         raise ArtifactError(
-            f"the models in {folder.parent} have no {folder.name}; list what they have with `semclass models --models "
+            f"the models in {folder.parent} have no {folder.name}; list the models with `semclass models --models "
             f"{folder.parent}`"
         )
     manifest = read_json(folder / MANIFEST)
@@ -147,7 +147,7 @@ STATES = "states"
 
 
 def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
-    """Whether a model of an encoder fits another: one that reads only ``states`` needs the same lower part."""
+    """Return whether a model made for one encoder fits another. For the view ``states``, an equal lower part is enough."""
     if made_for == used or set(views) != {STATES}:
         return made_for == used
     parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
@@ -178,14 +178,14 @@ def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str, pro
 
 
 def is_record(record: object) -> bool:
-    """Whether a file is described by its size and its hash."""
+    """Return whether an object describes a file by its size and its hash."""
     if not isinstance(record, dict) or type(record.get("bytes")) is not int:
         return False
     return re.fullmatch("[0-9a-f]{64}", str(record.get("sha256"))) is not None
 
 
 def kind_of(folder: Path) -> str | None:
-    """The kind in a folder's manifest, such as ``"index"``; None where no manifest can be read."""
+    """Return the kind in a folder's manifest, such as ``"index"``, or None if the manifest cannot be read."""
     try:
         return str(read_json(folder / MANIFEST).get("kind"))
     except ArtifactError:
@@ -198,7 +198,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse_json(data: bytes, path: Path, remedy: str) -> dict[str, Any]:
-    """Parse bytes that must be a JSON object which can be written again; `remedy` ends the error's message."""
+    """Parse bytes that must be a JSON object. The message of an error ends with the `remedy`."""
     try:
         value = json.loads(data)
         dump_json(value)  # half of a surrogate pair cannot be written, nor shown
@@ -211,7 +211,7 @@ def parse_json(data: bytes, path: Path, remedy: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Turn what goes wrong into an ArtifactError that names the file and ends with the remedy."""
+    """Turn errors into an ArtifactError, whose message names the file and ends with the remedy."""
     try:
         yield
     except ArtifactError:
@@ -223,12 +223,12 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 
 def open_file(path: Path) -> int:
-    """Open a regular file to be read, and give its number; a pipe is refused, not waited for."""
+    """Open a regular file for reading, and return its descriptor. A pipe is refused at once."""
     return _regular(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)))
 
 
 def open_to_write(path: Path, *, append: bool = False, mode: int = 0o666) -> int:
-    """Open a regular file to be written, and give its number. A link is not followed, and a pipe is not waited for."""
+    """Open a regular file for writing, and return its descriptor. Links are not followed, and a pipe is refused at once."""
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
         flags |= getattr(os, name, 0)
@@ -243,7 +243,7 @@ def _regular(number: int) -> int:
 
 
 def read_file(path: Path, record: Mapping[str, Any] | None, remedy: str, *, hashes: bool = True) -> bytes:
-    """Read a whole file and compare its bytes with their record, if there is one: no change in between can slip in."""
+    """Read a whole file, and compare exactly these bytes with their record, if there is one."""
     with reading(path, remedy), open(open_file(path), "rb", buffering=0) as file:
         if record is not None:
             compare(path, os.fstat(file.fileno()).st_size, record, remedy)
@@ -270,7 +270,7 @@ def compare(path: Path, size: int, record: Mapping[str, Any], remedy: str, sha25
 
 
 def sha256_of(file: Path | int) -> str:
-    """SHA-256 of a file's bytes, by its path or its number, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a file, given by its path or its descriptor, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with open(file, "rb", closefd=not isinstance(file, int)) as opened:
         while block := opened.read(1 << 20):
@@ -285,7 +285,7 @@ MAX_HEADER = 1 << 16  # bytes before the array
 
 @dataclass(frozen=True)
 class Layout:
-    """The header of a ``.npy`` file, compared with its size first: few bytes cannot ask for more memory than there is."""
+    """The header of a ``.npy`` file. Its size is checked first, so that a small file cannot claim a large array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -293,7 +293,7 @@ class Layout:
 
     @classmethod
     def of(cls, head: bytes, size: int) -> Layout:
-        """Read the header from the first bytes of a file; a ValueError if no plain array fills the file's `size` bytes."""
+        """Read the header from the first bytes of a file. Raises a ValueError if no plain array fills the `size` bytes."""
         file = io.BytesIO(head)
         if (version := np.lib.format.read_magic(file)) != (1, 0):
             raise ValueError(f"a .npy file of version {version}")
@@ -308,12 +308,12 @@ class Layout:
         return cls(dtype, shape, file.tell())
 
     def array(self, data: Any) -> npt.NDArray[Any]:
-        """The array in the bytes of its file."""
+        """Return the array in the bytes of the file."""
         return np.frombuffer(data, self.dtype, math.prod(self.shape), self.begin).reshape(self.shape)
 
 
 def array_of(data: bytes) -> npt.NDArray[Any]:
-    """The array in the bytes of a ``.npy`` file, read-only; a ValueError if they are not those of a plain array."""
+    """Return the read-only array in the bytes of a ``.npy`` file. Raises a ValueError if they hold no plain array."""
     return Layout.of(data[:MAX_HEADER], len(data)).array(data)
 
 
@@ -323,7 +323,7 @@ def array_of(data: bytes) -> npt.NDArray[Any]:
 def save(
     folder: str | Path, kind: str, files: Mapping[str, bytes], fields: Mapping[str, Any], card: str | None = None
 ) -> Path:
-    """Write a model folder: the files by name, a model card, and last the manifest with `fields`; gives its path."""
+    """Write files, a model card and, last, a manifest with `fields` into a model folder. Returns the manifest's path."""
     folder = Path(folder)
     written = files if card is None else {**files, "README.md": card.encode()}
     for name, data in written.items():
@@ -335,17 +335,17 @@ def save(
 
 
 def dump_json(value: Any) -> bytes:
-    """JSON with sorted keys and indentation, so that changes between versions of a model can be read."""
+    """Write JSON with sorted keys and indentation, so that versions of a model are easy to compare."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def dump_json_lines(records: Iterable[Mapping[str, Any]]) -> bytes:
-    """Write records as JSON, one a line."""
+    """Write records as JSON lines."""
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash at any moment, sees all of the old one or all of the new one."""
+    """Replace a file in one step. After a crash at any moment, it holds either all of the old content or all of the new."""
     staged = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -382,7 +382,7 @@ def flush(path: Path) -> None:
 
 
 def flush_all(folder: Path) -> None:
-    """Flush a folder and all in it, many files at a time: they wait for the disk once instead of one by one."""
+    """Flush a folder and all files in it to the disk, many at a time, because one by one takes longer."""
     with ThreadPoolExecutor(FLUSHING) as pool:
         list(pool.map(flush, [folder, *folder.rglob("*")]))
 
@@ -391,7 +391,7 @@ def flush_all(folder: Path) -> None:
 
 
 def session_options(threads: int, *, optimise: bool = True, arena: bool = False) -> onnxruntime.SessionOptions:
-    """Options of every session. An `arena` keeps the memory of a run for the next: large arrays are slow to get anew."""
+    """Return the options of every session. An `arena` keeps memory for the next run, as allocating large arrays is slow."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -1,4 +1,4 @@
-"""Checks at the public doors: each names what was given, what is allowed and what to do."""
+"""Checks of public arguments. Each error names the given value, the allowed values and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEEPEST = 100  # levels of objects and lists within one another, in metadata; ea
 
 
 def check_text(text: object, name: str = "text") -> str:
-    """Refuse what is not a string, or holds nothing but white space."""
+    """Return a text. Refuse a value that is not a string, or that is only white space."""
     if not isinstance(text, str):
         raise InputTypeError(f"{name} must be a string, not {type(text).__name__}: {short(text)}")
     if not text.strip():
@@ -39,7 +39,7 @@ def check_texts(texts: Iterable[object], name: str = "texts") -> list[str]:
 
 
 def check_positive(value: object, name: str) -> int:
-    """Refuse what is not a whole number of at least 1."""
+    """Return a number. Refuse a value that is not a whole number of at least 1."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InputTypeError(f"{name} must be a whole number, not {type(value).__name__}: {short(value)}")
     number = int(value.__index__())
@@ -49,7 +49,7 @@ def check_positive(value: object, name: str) -> int:
 
 
 def check_weight(value: object, name: str) -> float:
-    """Refuse what is not a finite number of at least 0."""
+    """Return a number. Refuse a value that is not a finite number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputTypeError(f"{name} must be a number, not {type(value).__name__}: {short(value)}")
     if not 0 <= value <= sys.float_info.max:
@@ -58,7 +58,7 @@ def check_weight(value: object, name: str) -> float:
 
 
 def check_probability(value: object, name: str) -> float:
-    """Refuse what is not a number from 0 to 1."""
+    """Return a number. Refuse a value that is not a number from 0 to 1."""
     number = check_weight(value, name)
     if number > 1:
         raise InputError(f"{name} is {number}; it must be a probability, from 0 to 1")
@@ -72,7 +72,7 @@ def check_choice(value: Any, allowed: Sequence[Any], name: str) -> None:
 
 
 def check_unique(ids: Sequence[str], name: str = "id") -> None:
-    """Refuse ids of which one comes twice."""
+    """Refuse a list in which an id comes twice."""
     first: dict[str, int] = {}
     for place, item in enumerate(ids):
         if item in first:
@@ -83,7 +83,7 @@ def check_unique(ids: Sequence[str], name: str = "id") -> None:
 
 
 def check_depth(value: dict[str, Any], name: str) -> None:
-    """Refuse an object that nests deeper than `DEEPEST` levels, which no reader of JSON need take."""
+    """Refuse an object with more than `DEEPEST` nested levels, because a reader of JSON may refuse it."""
     level: Iterable[Any] = [value]
     for _ in range(DEEPEST + 1):
         inner = [one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)]
@@ -109,7 +109,7 @@ def short(value: object, limit: int = 60) -> str:
 
 
 def check_weights(weights: object, names: Sequence[str], shares: Sequence[str]) -> dict[str, float]:
-    """Check weights by name: all are in `names`; those in `shares` are from 0 to 1, the others finite and at least 0."""
+    """Check that weights are in `names`, that those in `shares` are from 0 to 1, and the others finite and at least 0."""
     if not isinstance(weights, Mapping):
         raise InputError(f"weights must map names to numbers, such as {{'alpha': 0.6}}, not {weights!r}")
     for name in weights:

@@ -58,7 +58,7 @@ class TruncationWarning(UserWarning):
 
 
 def warn(warning: Warning) -> None:
-    """Warn at the line outside semclass that led here."""
+    """Show a warning for the line outside semclass that called semclass."""
     level, frame = 1, sys._getframe()
     while frame.f_back and str(frame.f_globals.get("__name__")).startswith("semclass"):
         level, frame = level + 1, frame.f_back

@@ -1,8 +1,8 @@
 """Files of an index, and how they are read.
 
-A process that touches a memory-mapped page beyond the end of its file dies. So what every search looks at is read into
-memory. Token vectors, texts, and sentences of a large segment are read row by row from files that stay open, and every
-reading checks that nobody wrote into the file since it was opened. Only rare work that copies whole indices maps files.
+A process that touches a memory-mapped page beyond the end of its file dies. So the data that every search needs are read
+into memory. Token vectors, texts, and sentences of a large segment are read row by row from files that stay open. Each
+read checks that nobody wrote into the file since it was opened. Only rare work that copies whole indices maps files.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Files:
             return array_of(self.data(name))
 
     def rows(self, name: str, offsets: IntArray) -> Ragged:
-        """A ragged array whose values are in a ``.npy`` file, read by position where the system can."""
+        """Return a ragged array with values in a ``.npy`` file. Rows are read by position if the system supports this."""
         if not self.by_row or not hasattr(os, "pread"):
             return Ragged(self.array(name), offsets)
         path = self.folder / name
@@ -76,7 +76,7 @@ class Files:
 
 
 class OpenFile:
-    """A file that is read by position, and closed with its last user. Threads may share one instance."""
+    """A file that is read by position, and closed when nothing uses it any more. Threads may share one instance."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,7 +86,7 @@ class OpenFile:
 
     @property
     def size(self) -> int:
-        """Bytes, when it was opened."""
+        """Size in bytes when the file was opened."""
         return self._state[0]
 
     def _look(self) -> tuple[int, int]:
@@ -95,7 +95,7 @@ class OpenFile:
         return found.st_size, found.st_mtime_ns
 
     def read(self, begin: int, length: int) -> bytes:
-        """Read `length` bytes from a position; fewer at the end of the file."""
+        """Read `length` bytes from a position, or fewer at the end of the file."""
         return os.pread(self.number, length, begin)
 
     def check(self) -> None:
@@ -106,7 +106,7 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class StoredRagged(Ragged):
-    """A ragged array whose values are in a ``.npy`` file; `values` is memory-mapped, for copying all of them."""
+    """A ragged array with values in a ``.npy`` file. `values` is a memory map, from which all values can be copied."""
 
     file: OpenFile
     begin: int  # byte at which the values begin
@@ -135,7 +135,7 @@ class StoredRagged(Ragged):
 
 
 def save_arrays(record: Any, folder: Path) -> None:
-    """Write the arrays of a record into a new folder, each by the name of its field."""
+    """Write the arrays of a record into a new folder. Each file has the name of its field."""
     folder.mkdir()
     for item in fields(record):
         np.save(folder / f"{item.name}.npy", getattr(record, item.name), allow_pickle=False)
@@ -147,12 +147,12 @@ def load_arrays(kind: type[Record], files: Files, folder: str = "") -> Record:
 
 
 def names_of(kind: Any, folder: str = "") -> list[str]:
-    """Names of the files of a record of arrays."""
+    """Return the names of the files that hold a record of arrays."""
     return [f"{folder}{item.name}.npy" for item in fields(kind)]
 
 
 def let_go(array: npt.NDArray[Any]) -> None:
-    """Give back the memory of an array's pages that were read, if it is memory-mapped; they are read again if needed."""
+    """Release the memory of a memory-mapped array's pages. They are read again if needed."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -11,19 +11,21 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS = "semclass.commands"
-"""Group of commands: a :class:`click.Command` under its name."""
+"""Group of entry points for commands. Each loads a :class:`click.Command`."""
 
 INDICES = "semclass.indices"
-"""Group of indices elsewhere: under the scheme of an address, a function of the address and the models that opens it."""
+"""Group of entry points for indices in other engines. Each is named by the scheme of an address, and loads a function that
+opens the address with some models.
+"""
 
 MODELS = "semclass.models"
-"""Group of models: the path of their folder under their name."""
+"""Group of entry points for models. Each loads the path of their folder."""
 
 READERS = "semclass.readers"
-"""Group of readers of documents: under any name, a class as :class:`semclass.documents.readers.Reader`."""
+"""Group of entry points for readers of documents. Each loads a class like :class:`semclass.documents.readers.Reader`."""
 
 STEPS = "semclass.steps"
-"""Group of steps between files and an index: under their names, functions of documents or passages."""
+"""Group of entry points for steps between files and an index. Each loads a function of documents or passages."""
 
 _RICH = ".docx .eml .epub .htm .html .ipynb .mbox .pdf .pptx .xhtml .xlsx"
 _BY_PANDOC = ".adoc .asciidoc .man .odt .org .rst .rtf .tex .1 .2 .3 .4 .5 .6 .7 .8"
@@ -42,11 +44,11 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     },
     STEPS: dict.fromkeys(("boilerplate", "duplicates", "threads"), "semclass-documents"),
 }
-"""By group: the names that are known, and the package that each is in. Of readers, the endings of files."""
+"""Known names of each group, and the package that provides each. The names of readers are the endings of files."""
 
 
 def missing(package: str, name: str) -> str:
-    """Say that something needs a package, with the command that installs it."""
+    """Return a message that something needs a package, with the command that installs the package."""
     local = f"./packages/{package}" if "[" not in package else f"'./packages/{package}'"
     install = f"pip install {package} (in a checkout: pip install {local})"
     return f"{name} needs {package}, which is not installed; run: {install}"
@@ -60,12 +62,12 @@ def installed(group: str) -> Mapping[str, EntryPoint]:
 
 
 def is_known(group: str, name: str) -> bool:
-    """Whether a name is installed, or known to be in a package."""
+    """Return whether a name is installed, or is known to be in a package."""
     return name in PACKAGES[group] or name in installed(group)
 
 
 def find(group: str, name: str) -> Any:
-    """Load what an installed package gives under a name, or raise an error with the command that installs the package."""
+    """Load the object that an installed package provides by a name. Without one, the error tells how to install it."""
     points = installed(group)
     if name in points:
         try:
@@ -82,5 +84,5 @@ def find(group: str, name: str) -> Any:
 
 
 def find_installed(group: str, name: str) -> Any | None:
-    """Load what an installed package gives under a name. Returns None if no package does."""
+    """Load the object that an installed package provides by a name. Returns None if no package does."""
     return find(group, name) if name in installed(group) else None

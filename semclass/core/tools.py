@@ -20,7 +20,7 @@ _making = RLock()
 
 
 class Once(cached_property[T]):
-    """A ``cached_property`` for large values, made once whatever threads read it, and one value at a time."""
+    """A ``cached_property`` for large values. One thread computes each value, and only one value is computed at a time."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         """Make the value if there is none; later reads find it without coming here."""
@@ -29,7 +29,7 @@ class Once(cached_property[T]):
 
 
 def importer(module: str, package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module. `homes`: names by the modules of the package that they come from."""
+    """Return a ``__getattr__`` that imports names on first use. `homes` maps each module of the package to its names."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def find(name: str) -> Any:

@@ -54,19 +54,19 @@ class Ragged:
         return spans(self.values, self.offsets[rows], self.offsets[rows + 1])
 
     def places(self, rows: IntArray) -> IntArray:
-        """Positions of the items of the given rows in `values`, row after row."""
+        """Return the positions in `values` of the items of the given rows, row after row."""
         return places_within(self.offsets[rows], self.offsets[rows + 1])
 
 
 def places_within(starts: IntArray, ends: IntArray) -> IntArray:
-    """Positions from each start to before its end, one row after another, int64."""
+    """Return the positions from each start up to its end, end excluded, one row after another, int64."""
     lengths = ends - starts
     places: IntArray = np.arange(int(lengths.sum())) + np.repeat(ends - np.cumsum(lengths), lengths)
     return places
 
 
 def spans(values: npt.NDArray[Any], starts: IntArray, ends: IntArray) -> Ragged:
-    """Rows of the values from each start to before its end."""
+    """Return rows of the values, from each start up to its end, end excluded."""
     return Ragged(values[places_within(starts, ends)], offsets_of(ends - starts))
 
 
@@ -85,7 +85,7 @@ def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
 def padded(
     rows: Ragged, *, fill: float = 0.0, shortest: int = 0, step: int = 1, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Return ragged rows as one array (n, length, ...), the length at least `shortest` and a multiple of `step`."""
+    """Pad ragged rows to one array (n, length, ...). The length is at least `shortest`, and a multiple of `step`."""
     lengths = rows.lengths()
     inside = np.arange(-(-lengths.max(initial=shortest) // step) * step) < lengths[:, None]
     matrix = np.full((*inside.shape, *rows.values.shape[1:]), fill, dtype)
@@ -119,12 +119,12 @@ class Encoding:
     #: Ragged float32 of item shape (1,): the log weight of each word piece of a question, up to a constant.
     weights: Ragged | None = None
     #: float32 of shape (n, d): the answer that a question asks for. Its inner product with `provides` is large if a
-    #: sentence gives this answer, not if it only resembles the question.
+    #: sentence gives this answer, and small if the sentence only resembles the question.
     asks: FloatArray | None = None
     provides: FloatArray | None = None  #: float32 of shape (n, d): the answer that a sentence provides
     #: float32 of shape (n, k * token_dim): k unit vectors near the token vectors of an answer.
     expects: FloatArray | None = None
-    limit: int | None = None  #: how many word pieces of a text the encoder reads; None: all. `terms` holds all.
+    limit: int | None = None  #: number of word pieces of a text that the encoder reads; None if it reads all
     #: Ragged int32: ids of the word pieces whose vectors `tokens` holds. If None, these are the first ids of `terms`.
     kept: Ragged | None = None
 
@@ -249,9 +249,9 @@ class WordMatch:
     """How a passage matches one word of the question."""
 
     word: str  #: the word as written
-    weight: float  #: share of the question's inverse document frequency, in [0, 1], of all occurrences together
+    weight: float  #: share in the question's sum of inverse document frequencies, in [0, 1], over all occurrences
     match: str  #: the word of the passage with the nearest token vector; empty for a passage without token vectors
-    cosine: float  #: cosine of the two words, in [-1, 1]; the least of the word pieces
+    cosine: float  #: cosine of the two words, in [-1, 1]: the smallest cosine among the word pieces
     exact: bool  #: whether all word pieces of the word are among the compared word pieces of the passage
 
 
@@ -318,14 +318,14 @@ class SearchResult(Sequence[Hit]):
     hits
         The hits, best first. The tuple may be empty.
     query_used
-        The part of the question that the search read: of several sentences, those that ask and those that belong to the
-        question. After rewriting, it holds the rewritten questions, one per line.
+        The part of the question that the search read. If a question has several sentences, these are the sentences that
+        ask and the sentences that belong to them. After rewriting, it holds the rewritten questions, one per line.
     certainty
         How certain ``default`` is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
         ``semclass/ranking/methods.py``. None with other methods, and for fewer than two passages.
     answerable
-        Probability that the passages answer the question at all: that the first hit of ``default`` does, by the
-        entailment head. 0 if there is no passage. None with methods other than ``default``.
+        Probability that the passages answer the question at all, which the entailment head computes from the first hit of
+        ``default``. 0 if there is no passage. None with methods other than ``default``.
     language
         Language of the passages: ``"en"``, or ``"other"`` for a language that the models do not read. Passages in such
         a language are ranked by words, and less by vectors. None with methods other than ``default``, and

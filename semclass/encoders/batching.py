@@ -25,13 +25,13 @@ CHUNK = 512
 """Number of texts that are encoded at a time. It bounds memory, and changes no value."""
 
 PIECES = 256
-"""Most word pieces of a batch, with padding: long passages take 1.3 to 2 times as long in batches of 32 texts, and the
-sentences of ten passages 1.1 times as long with 512, as the batches hold more padding.
+"""Maximum number of word pieces of a batch, padding included. Larger batches hold more padding: in batches of 32 texts,
+long passages take 1.3 to 2 times as long; with 512, the sentences of ten passages take 1.1 times as long.
 """
 
 STEP = 4
-"""A network that computes means, adding in groups of four, gets a multiple of so many word pieces: no last bit of a mean
-depends on the longest text in the batch.
+"""Networks that compute means add in groups of four. They get batches of a multiple of this number of word pieces, so that
+no last bit of a mean depends on the longest text in the batch.
 """
 
 
@@ -61,10 +61,10 @@ def watched(between: Callable[[], object]) -> Iterator[None]:
 
 
 def concurrency_limit() -> AbstractContextManager[object]:
-    """Lock that a thread holds while it works on a question: as many threads work at a time as there are processors.
+    """Return a lock to hold while a thread works on a question. It admits as many threads as there are processors.
 
-    More threads would wait for one another in the middle of their work: eight together did 1.2 times what one does on
-    two processors, where two did 1.7 times. Threads that are :func:`watched` do not count.
+    More threads would wait for one another in the middle of their work. On two processors, eight threads together did 1.2
+    times the work of one thread, and two threads did 1.7 times. Threads that are :func:`watched` do not count.
     """
     return nullcontext() if _thread.between is not None else _working
 
@@ -78,7 +78,7 @@ def steps(items: Iterable[Result]) -> Iterator[Result]:
 
 
 def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
-    """Split rows into batches of like length, with at most `size` rows and :data:`PIECES` word pieces; reproducible."""
+    """Split rows into batches of similar length, of at most `size` rows and :data:`PIECES` word pieces, reproducibly."""
     order = np.argsort(lengths, kind="stable")
     cuts = [0]
     for place, length in enumerate(lengths[order].tolist()):
@@ -96,7 +96,7 @@ def classify_in_chunks(
     read: Callable[[Encoder, list[str], Sequence[str]], tuple[Encoding, Sequence[int]]] | None = None,
     quiet: bool = False,
 ) -> DoubleArray:
-    """Encode n texts in bounded memory, and run a job on each chunk: float64 (n, n_classes). Warns once."""
+    """Encode n texts in bounded memory, and run a job on each chunk. Returns float64 (n, n_classes). Warns at most once."""
     parts, truncated = [], []
     for start in range(0, max(len(texts), 1), CHUNK):
         chunk = texts[start : start + CHUNK]
@@ -113,7 +113,7 @@ def classify_in_chunks(
 
 
 def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = None) -> None:
-    """Warn once about truncated texts, given by rows. With one `encoding` of all texts, the message has their lengths."""
+    """Warn once about truncated texts, given by rows. With one `encoding` of all texts, the message has lengths."""
     if not rows:
         return
     reads, first = "the encoder reads", f"number {rows[0] + 1}"

@@ -24,12 +24,12 @@ NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
 
 KEPT = "kept.npy"
-"""File of the word pieces that the upper part reads of passages, if it does not read all."""
+"""File that lists the word pieces of passages that the upper part reads. Without the file, it reads all word pieces."""
 
 HUB = "hub:"  # prefix of an encoder's name that means a sentence-transformers model
 
 MAX_WINDOWS = 16
-"""Most windows of a long text that are read, about 3,000 words of English. This bounds the memory of a text."""
+"""Maximum number of windows that are read of a text, about 3,000 words of English. This bounds the memory of a text."""
 
 PIECE_VIEWS = (STATES, "tokens", "weights")
 """Views with a row for each word piece. The other views have a row for each text."""
@@ -42,7 +42,7 @@ pieces of a passage.
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of texts; those of a text follow one another and do not overlap."""
+    """The windows of texts. The windows of one text follow one another and do not overlap."""
 
     owners: IntArray  # int64 of shape (w,): the text of each window, ascending
     starts: IntArray  # int64 of shape (w,): its first word piece within the text
@@ -54,7 +54,7 @@ class Windows:
         return np.flatnonzero(self.starts == 0)
 
     def pooled(self, view: str, rows: FloatArray) -> FloatArray:
-        """One row per text of its windows' rows (w, dim): their maximum for ``entities``, else their mean by length."""
+        """Combine rows of windows, (w, dim), to one row a text: the maximum for ``entities``, else the mean by length."""
         if view == "entities":
             return np.maximum.reduceat(rows, self.firsts, axis=0)
         weights = self.lengths.astype(np.float32)[:, None]
@@ -78,7 +78,7 @@ class Windows:
 
 
 def cut_windows(lengths: IntArray, room: int, most: int) -> Windows:
-    """Cut texts into as few windows as hold them, of like length: at most `room` word pieces, at most `most` a text."""
+    """Cut each text into as few windows of similar length as possible: at most `most` of at most `room` word pieces."""
     if lengths.max(initial=0) <= room:  # a question: the common case, and the one where microseconds count
         return Windows(np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths)
     read = np.minimum(lengths, most * room)
@@ -180,7 +180,7 @@ class OnnxEncoder:
 
     @property
     def window(self) -> int:
-        """Most word pieces of a text that are read at a time."""
+        """Maximum number of word pieces that are read at a time."""
         return self.max_length - len(self.special) - len(self.prefix)
 
     @cached_property
@@ -272,7 +272,7 @@ class OnnxEncoder:
 
 
 def surrounded(pieces: Ragged, before: tuple[int, ...], after: int) -> tuple[IntArray, IntArray]:
-    """Put special tokens around the word pieces of each text and pad them: ids and mask, int64 of shape (n, longest)."""
+    """Add special tokens to the word pieces of each text, and pad. Returns ids and mask, int64 of shape (n, longest)."""
     ends = pieces.lengths() + len(before)
     ids = np.zeros((len(pieces), int(ends.max()) + 1), np.int64)
     ids[:, : len(before)] = before
@@ -282,7 +282,7 @@ def surrounded(pieces: Ragged, before: tuple[int, ...], after: int) -> tuple[Int
 
 
 def prefix_pieces(tokenizer: tokenizers.Tokenizer, prefix: str) -> tuple[int, ...]:
-    """Ids of the word pieces of a prefix. A space at its end is part of the first word piece behind it."""
+    """Return the ids of a prefix's word pieces. A space at the end of the prefix belongs to the next word piece."""
     return tuple(tokenizer.encode(prefix.rstrip(), add_special_tokens=False).ids)
 
 
@@ -299,7 +299,7 @@ def for_passages(encoder: Encoder) -> Encoder:
 
 
 def scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
-    """Copy the first rows of each text of a run, (batch, length, dim), to where the text's rows are."""
+    """Copy a network's output (batch, length, dim) to the rows of the same texts in `target`, without padding."""
     places = np.arange(output.shape[1])
     inside = places < target.lengths()[batch][:, None]
     target.values[(target.offsets[batch][:, None] + places)[inside]] = output[inside]

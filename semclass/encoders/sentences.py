@@ -17,7 +17,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.scoring.dense import shares_of
 
 MAX_CHARACTERS = 1 << 19
-"""Most characters of a passage whose sentences are read, about 80,000 words of English. This bounds memory."""
+"""Maximum number of characters that are read of a passage, about 80,000 words of English. This bounds memory."""
 
 
 @dataclass(frozen=True)

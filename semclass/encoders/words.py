@@ -1,12 +1,13 @@
-"""Words of texts as numbers: terms for BM25, and words of word pieces.
+"""Words of texts as numbers: terms for BM25, and words that are joined from word pieces.
 
-Terms are stems of words, codes whole and by their parts, and pairs of letters of scripts without spaces. Texts are folded
-by NFKC, and terms hashed to 32 bits, so that an index needs no vocabulary. A text costs one pass of a regular expression,
-and one look-up for each word in a table that grows as words come.
+Terms are stems of words, codes (whole and in parts), and pairs of letters of scripts without spaces. Texts are normalised
+by NFKC. Terms are hashed to 32 bits, so that an index needs no vocabulary. A text costs one pass of a regular expression,
+and one look-up for each word in a table that grows with new words.
 
-A rare word falls into many rare pieces: counted by pieces, it outweighs the rest of the question, and one of its pieces in
-another word passes for a match. So all pieces of a word are one number. Forms of a word are equal where a stemmer says so,
-which runs over the vocabulary when heads are trained; its table has a column for each piece.
+A rare word is split into many rare pieces. Counted by pieces, it would outweigh the rest of the question, and one of its
+pieces in another word would count as a match. So all pieces of a word become one number. Forms of a word get the same
+number if a stemmer gives them the same stem. The stemmer runs over the vocabulary when heads are trained, and its table
+has a column for each piece.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ import Stemmer
 from semclass.core.types import IntArray, Ragged, offsets_of
 
 MAX_WORDS = 1 << 18
-"""Words of a table; a full one starts again empty."""
+"""Maximum number of words in a table. A full table is emptied."""
 
 MAX_LENGTH = 64
-"""Characters of a word from which no table keeps it, such as a sentence of Chinese."""
+"""Number of characters from which no table stores a word, such as a sentence of Chinese."""
 
 MIN_SHARE = 0.6
-"""Share of the texts that tell their language from which it is that of all."""
+"""Share of the texts with a known language that a language needs to be the language of all texts."""
 
 # vowel signs, accents and joiners within words, which are no letters for `re`
 _MARKS = (
@@ -68,17 +69,17 @@ _SPELLINGS = {0x2010: "-", 0x2011: "-", 0x2212: "-", 0x2019: "'", 0xAD: None}
 
 @cache
 def stop_words() -> Mapping[str, frozenset[str]]:
-    """Return, by language, the function words. They weigh nothing, because nearly every text has them."""
+    """Return the function words of each language. They have no weight, because nearly every text has them."""
     lines = Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").splitlines()
     return {language: frozenset(words.split()) for language, _, words in (line.partition(": ") for line in lines)}
 
 
 LANGUAGES = ("", *Stemmer.algorithms())
-"""Languages with a stemmer, by Snowball's names; "" stems nothing."""
+"""Languages with a stemmer, by Snowball's names. "" leaves words unstemmed."""
 
 
 class Words(dict[str, tuple[int, ...]]):
-    """Hashes of the terms of words in a language, filled on first use. Threads may share one table."""
+    """Table of the hashed terms of words in a language. It is filled on first use. Threads may share one table."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -111,7 +112,7 @@ class Words(dict[str, tuple[int, ...]]):
         return terms + [term for part in parts for term in self.stems(part)]
 
     def stems(self, word: str) -> list[str]:
-        """Return the stem of a word, or nothing for one that weighs nothing."""
+        """Return the stem of a word in a list, which is empty for a function word."""
         folded = word.casefold()
         if folded in self.stops:  # IT, WHO and vitamin A are no function words
             return [word] if word.isupper() and word != "I" else []
@@ -141,7 +142,7 @@ def _folded(text: str) -> str:
 
 
 def language_of(texts: Sequence[str]) -> str:
-    """Return the language of texts by its function words: "english" if no text has any, "" for texts in several."""
+    """Return the language of texts by function words: "english" if no text has any, "" if no language prevails."""
     votes: Counter[str] = Counter()
     for text in texts:
         seen = Counter(_TOKEN.findall(_folded(text).casefold()))
@@ -157,10 +158,10 @@ def language_of(texts: Sequence[str]) -> str:
 # words of word pieces
 
 CONTINUES, ENDING = -1, -2
-"""In a table's first row: a piece that continues the word before it, and one that is only its ending."""
+"""Values in a table's first row: of a piece that continues a word, and of a piece that is only the ending of a word."""
 
 ORDERED_PIECES = 16
-"""Pieces of a word beyond which their order no longer counts."""
+"""Number of pieces of a word beyond which their order does not count."""
 
 # powers of an odd number modulo 2**64: a word's number is a polynomial in it, see Karp & Rabin (1987)
 _POWERS = np.cumprod(np.concatenate([[1], np.full(ORDERED_PIECES - 1, 0x9E3779B97F4A7C15)]).astype(np.uint64))
@@ -178,8 +179,8 @@ class WordTable:
     def of(cls, table: npt.NDArray[Any]) -> WordTable:
         """Read a table, integers of shape (2, vocabulary).
 
-        First row: the piece that stands for the stem of one that begins a word; for others :data:`CONTINUES` or
-        :data:`ENDING`. Second row: 1 for pieces with a digit, else 0.
+        First row: for a piece that begins a word, the piece that stands for its stem; for other pieces, :data:`CONTINUES`
+        or :data:`ENDING`. Second row: 1 for pieces with a digit, else 0.
         """
         stems, size = table[0].astype(np.int64), table.shape[1]
         # 0 is for endings; pieces that go on have numbers of their own, above those of stems
@@ -188,7 +189,7 @@ class WordTable:
 
 
 def words_of(terms: Ragged, table: WordTable) -> tuple[Ragged, IntArray]:
-    """Words of n texts as numbers, uint64, equal for equal words; and the first piece of each, int64."""
+    """Return the words of n texts as uint64 numbers, equal for equal words, and the first piece of each word, int64."""
     pieces = terms.values
     begins = table.begins[pieces]
     begins[terms.offsets[terms.offsets < len(pieces)]] = True
@@ -203,12 +204,12 @@ def words_of(terms: Ragged, table: WordTable) -> tuple[Ragged, IntArray]:
 
 
 def mark_of(pieces: Sequence[str]) -> str:
-    """Mark at the beginning of a word: of SentencePiece or byte-level BPE; empty for WordPiece."""
+    """Return the mark at the beginning of words in SentencePiece or byte-level BPE. It is empty for WordPiece."""
     return next((mark for mark in ("\u2581", "\u0120") if any(piece.startswith(mark) for piece in pieces)), "")
 
 
 def joined_pieces(pieces: Sequence[str], mark: str) -> tuple[list[str], IntArray]:
-    """Whole words of the pieces of a text, and the word of each piece; punctuation is a word of its own."""
+    """Join the pieces of a text to words. Returns the words, and the word of each piece. A punctuation mark is a word."""
     words: list[str] = []
     owner = np.zeros(len(pieces), np.int64)
     for place, piece in enumerate(pieces):

@@ -1,10 +1,10 @@
 """Predicts whether a sentence answers a question.
 
-One head reads the token vectors of both texts, each encoded by itself: the best cosines of their pieces, a soft alignment
-of each text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence
-fits the question. The deep head, if the models have it, reads both texts together, as a cross-encoder, but only above the
-layers that both share with the encoder (as in DeFormer, Cao et al. 2020, and PreTTR, MacAvaney et al. 2020). As a last
-step of a ranking it brought nothing: ``docs/decisions/signals.md``.
+The first head reads the token vectors of both texts, which are encoded apart. Its inputs are the best cosines of their
+pieces, a soft alignment of each text with the other (Parikh et al. 2016, a decomposable attention model), and how well
+each piece of the sentence fits the question. The deep head, if the models have it, reads both texts together, as a
+cross-encoder does, but only above the layers that it shares with the encoder (as in DeFormer, Cao et al. 2020, and PreTTR,
+MacAvaney et al. 2020). It did not improve rankings as their last step: ``docs/decisions/signals.md``.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class DeepHead:
-    """Tells how likely texts answer a question, from both read together. Threads may share one instance."""
+    """Predicts whether a text answers a question, and reads both together. Threads may share one instance."""
 
     network: onnxruntime.InferenceSession
-    #: Weights of the log-odds of the entailment head and of these, and a bias, whose sum is the log-odds of an
-    #: :class:`semclass.EntailmentClassifier`.
+    #: Weights of the log-odds of the entailment head and of this head, and a bias. Their weighted sum is the log-odds of
+    #: an :class:`semclass.EntailmentClassifier`.
     beside_entailment: tuple[float, float, float] = (0.0, 1.0, 0.0)
 
     @classmethod
@@ -62,7 +62,7 @@ class DeepHead:
         return cls(open_session(artifact, "network.onnx", threads), (first, second, bias))
 
     def compare(self, pairs: Sequence[Pair]) -> DoubleArray:
-        """Log-odds of n pairs, given as the network's inputs, float64 (n,)."""
+        """Return the log-odds of n pairs, given as the network's inputs, float64 (n,)."""
         found = np.zeros(len(pairs))
         for batch in batches_by_length(np.array([len(marks) for _, marks in pairs]), BATCH):
             rows, marks = zip(*(pairs[row] for row in batch), strict=True)
@@ -180,7 +180,7 @@ class EntailmentClassifier:
 
 
 def combined(apart: DoubleArray, together: DoubleArray, weights: tuple[float, float, float]) -> DoubleArray:
-    """Probabilities of n pairs from those of texts read apart and log-odds of texts read together; 0 stays 0."""
+    """Combine the probabilities of n pairs read apart with the log-odds of the pairs read together. 0 stays 0."""
     odds = weights[0] * log_odds(apart, MIN_PROBABILITY) + weights[1] * together + weights[2]
     return np.where(apart > 0, 1 / (1 + np.exp(-odds)), 0.0)
 
@@ -216,7 +216,7 @@ def _distinct(texts: list[str]) -> tuple[list[str], IntArray]:
 
 
 def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence[int], is_term: Flags) -> Pair:
-    """States of a row of `asked` and rows of `given` without first tokens, `MAX_PIECES` of either, and their marks."""
+    """Return the states of a question and of sentences, `MAX_PIECES` of each and no first token twice, and their marks."""
     states = given.pieces(STATES)
     rows = [asked.pieces(STATES).row(question), *(states.row(row)[1:] for row in sentences)]
     # special tokens are no terms: 0 stands for them, as for padding
@@ -228,6 +228,6 @@ def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence
 
 
 def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], is_term: Flags) -> npt.NDArray[np.int64]:
-    """Marks of word pieces by their ids: 0 for a question, 2 for a passage; 1 and 3 for terms that both texts have."""
+    """Return the marks of word pieces by their ids: 0 for a question, 2 for a passage; 1 and 3 for terms in both texts."""
     same = np.isin(asked, given) & is_term[asked], np.isin(given, asked) & is_term[given]
     return np.concatenate([same[0], same[1] + np.int64(2)])

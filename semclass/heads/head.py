@@ -55,7 +55,7 @@ class Head:
         return {item.name: len(item.shape) for item in self.session.get_inputs()}
 
     def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
-        """Class probabilities, float64 (n, n_classes), from views (n, dim), or of word pieces (n, length, dim)."""
+        """Return class probabilities, float64 (n, n_classes), from views (n, dim), or (n, length, dim) for word pieces."""
         feeds = {}
         for name, dim in self.inputs.items():
             view = views.get(name)
@@ -100,7 +100,7 @@ def softmax(scores: DoubleArray) -> DoubleArray:
 
 
 def log_odds(probabilities: DoubleArray, least: float) -> DoubleArray:
-    """Log-odds of probabilities, which are kept `least` from 0 and 1."""
+    """Return the log-odds of probabilities, which are first clipped to [least, 1 - least]."""
     given = np.clip(probabilities, least, 1 - least)
     return np.asarray(np.log(given / (1 - given)))
 
@@ -109,7 +109,7 @@ def log_odds(probabilities: DoubleArray, least: float) -> DoubleArray:
 
 
 def encoder_views(head: Head | None) -> tuple[str, ...]:
-    """Names of the views that a head needs of the encoder, sorted."""
+    """Return the sorted names of the views that a head needs from the encoder."""
     return () if head is None else tuple(sorted({*head.inputs} - {SURFACE}))
 
 
@@ -125,7 +125,7 @@ def gather(head: Head, texts: list[str], encoding: Encoding) -> dict[str, FloatA
 
 
 def run_head(head: Head | None, texts: list[str], encoding: Encoding) -> DoubleArray:
-    """Class probabilities of encoded texts, float64 of shape (n, n_classes); no columns without a head."""
+    """Return class probabilities of encoded texts, float64 of shape (n, n_classes), without columns if there is no head."""
     if head is None or not texts:
         return np.zeros((len(texts), 0 if head is None else len(head.classes)))
     if STATES not in head.inputs or len(texts) <= BATCH:
@@ -138,7 +138,7 @@ def run_head(head: Head | None, texts: list[str], encoding: Encoding) -> DoubleA
 
 
 def decide(probabilities: DoubleArray, thresholds: float | DoubleArray, *, multi_label: bool) -> npt.NDArray[np.bool_]:
-    """Choose all classes that reach their threshold, or only the most probable of them, bool (n, n_classes)."""
+    """Choose all classes that reach their threshold, or only the most probable of these, bool (n, n_classes)."""
     chosen: npt.NDArray[np.bool_] = probabilities >= thresholds
     if not multi_label:
         chosen &= np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
@@ -148,7 +148,7 @@ def decide(probabilities: DoubleArray, thresholds: float | DoubleArray, *, multi
 def labelled(
     texts: Sequence[str], classes: Sequence[ClassName], probabilities: DoubleArray, chosen: npt.NDArray[np.bool_]
 ) -> list[Label]:
-    """Give each text the names of its chosen classes and the probabilities of all classes; arrays are (n, n_classes)."""
+    """Return the chosen classes and the probabilities of all classes of each text. Both arrays are (n, n_classes)."""
     return [
         Label(
             text,

@@ -28,16 +28,16 @@ such as "Breast cancer clinics. Do they work?".
 """
 
 SHORTEST = 4
-"""Least characters of a sentence. "Why?" is a sentence, a single mark is not."""
+"""Minimum number of characters of a sentence. "Why?" is a sentence, a single mark is not."""
 
 NEAREST = 0.225
-"""Cosine with a sentence that asks from which another sentence belongs to the question. It is the least cosine at
-which, in encyclopedia, medicine and policies, at most a tenth of texts of 15 sentences on other subjects keep any of
-these sentences.
+"""Minimum cosine with a sentence that asks, for another sentence to belong to the question. It was chosen on texts of 15
+sentences on other subjects: in encyclopedia, medicine and policies, at most a tenth of these texts keep any of these
+sentences.
 """
 
 NEAR = 30
-"""Most words between two questions that count as asked together, whatever their topics."""
+"""Maximum number of words between two questions that are kept together, whatever their topics."""
 
 LAST = 5_000
 """Number of characters at the end of a text whose sentences are compared with the sentences that ask. It bounds the
@@ -45,7 +45,7 @@ time of long texts.
 """
 
 PIECES = 254
-"""Most word pieces of a question's sentences that are read. An encoder may read fewer."""
+"""Maximum number of word pieces of a question's sentences that are read. An encoder may read fewer."""
 
 GENERIC = "generic"
 """The only class of the head that detects questions without a topic of their own; also the name of its folder."""
@@ -109,7 +109,7 @@ class _Parts:
 
 
 def is_question(text: str) -> bool:
-    """Whether a text asks for something, by a question mark or by its words, rather than only names a topic."""
+    """Return whether a text asks for something, by a question mark or by its words, and does not only name a topic."""
     return bool(_MARK.search(text) or _ASKED.search(text) or _REQUEST.match(text))
 
 

@@ -3,8 +3,8 @@
 A small network of its own reads the word pieces of a text and weighs every piece of the vocabulary, as a masked language
 model does. The inner product of a question's and a passage's weights is a third signal beside vectors and words.
 
-Few passages are scored, those that vectors and words find, so rows of three bytes a term suffice: a list by learnt words of
-its own finds nothing more (nDCG@10 of 19 sets 0.6618 with it, 0.6616 without).
+Only the passages that vectors and words find are scored, so rows of three bytes a term suffice. A list of passages by
+learnt words alone finds nothing more (nDCG@10 of 19 sets 0.6618 with it, 0.6616 without).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragg
 from semclass.encoders.onnx_encoder import cut_windows
 
 MAX_TERMS = 128
-"""Most terms of a text that are kept; ``docs/decisions/signals.md`` tells what fewer lose."""
+"""Maximum number of terms that are kept of a text. ``docs/decisions/signals.md`` shows the loss with fewer terms."""
 
 WINDOW, MAX_WINDOWS = 254, 16  # word pieces that are read at a time, and of a text
 GROUP = 16  # most places of which the network takes the maximum at once: over one long row it takes twice as long
 KEPT = "kept.npy"
 
 LARGEST = 4.0
-"""Weight that the largest byte stands for."""
+"""Weight that is stored as the largest byte."""
 
 COLUMNS = 3
 """Bytes of a term: two of its id, the low one first, and one of its weight."""
@@ -59,7 +59,7 @@ class SparseHead:
         )
 
     def encode(self, pieces: Ragged) -> Ragged:
-        """Weigh the learnt words of n texts by their word pieces: id and weight, heaviest first, float32 (2,)."""
+        """Compute the learnt words of n texts from their word pieces: id and weight, heaviest first, float32 (2,)."""
         windows = cut_windows(pieces.lengths(), WINDOW, MAX_WINDOWS)
         if not len(windows.owners):
             return no_sparse(len(pieces))
@@ -102,7 +102,7 @@ def _heaviest(rows: IntArray, terms: IntArray, weights: FloatArray, n: int) -> R
 
 
 def no_sparse(n: int) -> Ragged:
-    """Return n texts without learnt words."""
+    """Return n empty rows of learnt words."""
     return Ragged(np.zeros((0, 2), np.float32), np.zeros(n + 1, np.int64))
 
 

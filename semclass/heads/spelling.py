@@ -1,9 +1,9 @@
 """Corrects misspelt words of a question before a question head reads it.
 
-A word that is not in a list of known words, but is one slip away from one that is (a letter left out, added or replaced, or
-two neighbours swapped), is read as the most probable such word: a noisy channel (Kernighan, Church and Gale 1990) with a
-probability for the slip and, for the word, Zipf's law over the list, which is sorted by frequency. Known words are never
-touched. Heads are trained on texts that were read in the same way. Letter case is ignored, as by the encoder.
+A word that is not in the list of known words is replaced if it is one slip away from a known word. A slip is a letter left
+out, added or replaced, or two neighbours swapped. A noisy channel (Kernighan, Church and Gale 1990) chooses the most
+probable known word, by a probability for the slip, and by Zipf's law over the list, which is sorted by frequency. Known
+words are never replaced. Heads are trained on texts that were corrected in the same way. Letter case is ignored.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from math import log
 
 WORD_LIST = "words.txt"
-"""File of a head's folder: known words, one on a line, the most frequent first; without it texts are read as they are."""
+"""File in a head's folder with known words, one per line, the most frequent first. Without it, nothing is corrected."""
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 SHORTEST, LONGEST = 3, 24
-"""Length of a word that is corrected: too many words are one letter away from a shorter one; longer ones are no words."""
+"""Length of corrected words. Too many words are one letter away from a shorter word, and longer strings are no words."""
 
 ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of the keyboard; each begins half a key further to the right
 
@@ -47,32 +47,32 @@ _WORD = re.compile(r"\b[^\W\d_]+\b")
 
 
 def with_mark(text: str) -> str:
-    """Add a question mark to a text that ends in a letter or a digit: heads are surer of a question that has its mark."""
+    """Add a question mark to a text that ends in a letter or a digit, because heads are then more certain of a question."""
     bare = text.rstrip()
     return f"{bare}?" if bare[-1:].isalnum() else text
 
 
 @dataclass(frozen=True)
 class Speller:
-    """Knows words and how frequent they are. Threads may share one instance."""
+    """Corrects misspelt words by the frequencies of known words. Threads may share one instance."""
 
     costs: Mapping[str, float]  # words of the letters a to z, each with the logarithm of its rank by frequency
 
     @classmethod
     def of_words(cls, words: Iterable[str]) -> Speller:
-        """Take words of the letters a to z, the most frequent first; others are left out."""
+        """Make a speller from words, the most frequent first. Words with other letters than a to z are left out."""
         kept = filter(_spelt_with_letters, words)
         return cls({word: log(rank) for rank, word in enumerate(kept, start=1)})
 
     def __call__(self, text: str) -> str:
-        """Replace probably misspelt words by words in lower case; text behind `MAX_CHARACTERS` characters stays."""
+        """Replace probably misspelt words by words in lower case. Text after `MAX_CHARACTERS` characters is unchanged."""
         begin, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
         if self.costs.keys() >= set(map(str.lower, _WORD.findall(begin))):
             return text
         return _WORD.sub(self._replace, begin) + rest
 
     def word(self, word: str) -> str:
-        """Return the word that a lower-case word probably stands for: itself if it is known or nothing is near it."""
+        """Return the most probable correction of a lower-case word, or the word itself if it is known or has none."""
         if word in self.costs or not SHORTEST <= len(word) <= LONGEST or not _spelt_with_letters(word):
             return word
         near = [(slip + self.costs[meant], meant) for meant, slip in _slips(word) if meant in self.costs]

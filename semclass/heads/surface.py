@@ -1,7 +1,7 @@
-"""Surface features: what can be read off a passage's spelling, without an encoder.
+"""Surface features: counts from a passage's spelling, which need no encoder.
 
-Vectors of an uncased encoder blur figures, capital letters, acronyms in parentheses, the bars of a table. A passage is cut
-into tokens; each gets a category from one look-up and a shape from its characters; features count both.
+Vectors of an uncased encoder blur figures, capital letters, acronyms in parentheses, and the bars of a table. A passage is
+cut into tokens. Each token gets a category from one look-up, and a shape from its characters. The features count both.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ WORD_KINDS = {
     "function": "of and that for it as with on which be been has have had or not this these its their can may also but",
     "link": "http https www isbn doi pdf retrieved archived",
 }
-"""Categories of tokens, by lower-cased form. A form that two categories list has the first one's category."""
+"""Categories of tokens, by lower-cased form. A form that is listed in two categories belongs to the first."""
 
 CODES = {name: code for code, name in enumerate([*WORD_KINDS, "year"], 1)}
 LEXICON = {word: CODES[name] for name, words in reversed(WORD_KINDS.items()) for word in words.split(" ")} | {
@@ -93,7 +93,7 @@ BATCH = 256  # passages at a time: the tokens of a whole collection would fill t
 
 
 def surface_features(texts: Sequence[str]) -> FloatArray:
-    """Read surface features off passages."""
+    """Compute the surface features of passages."""
     features = np.zeros((len(texts), len(SURFACE_FEATURES)), np.float32)
     for start in range(0, len(texts), BATCH):
         columns = _features(texts[start : start + BATCH])

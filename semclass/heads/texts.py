@@ -43,8 +43,8 @@ class TextModel:
         Parameters
         ----------
         folder
-            Folder of the head, or ``"in_scope"`` for the shipped head that tells what documents can answer (questions,
-            keywords, requests, claims) from chit-chat, commands, statements and fragments.
+            Folder of the head, or ``"in_scope"`` for a shipped head. It separates texts that documents can answer
+            (questions, keywords, requests, claims) from chit-chat, commands, statements and fragments.
         encoder
             The encoder that the head was trained with: a loaded encoder, the folder of an exported encoder, the name of
             an installed package of models, such as ``"multilingual"``, or ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
@@ -111,8 +111,8 @@ def classify_all(
 ) -> dict[str, list[Label]]:
     """Classify texts by several models, given by name. Models with the same encoder share one encoding of the texts.
 
-    Takes the same arguments and raises the same errors as :meth:`semclass.TextModel.classify`. If `quiet`, nothing is said
-    of truncated texts.
+    Takes the same arguments and raises the same errors as :meth:`semclass.TextModel.classify`. If `quiet`, truncated texts
+    cause no warning.
     """
     if min_probability is not None:
         check_probability(min_probability, "min_probability")

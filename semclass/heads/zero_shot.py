@@ -52,7 +52,7 @@ class ZeroShotClassifier:
 
     encoder: Encoder
     classes: tuple[str, ...]  #: the labels, in column order
-    vectors: FloatArray  # mean of the unit vectors of what tells each class, (n_classes, dim)
+    vectors: FloatArray  # mean of the unit vectors of each class's texts, (n_classes, dim)
     entailment: EntailmentClassifier | None  # None for another encoder than the shipped one
     described: Encoding | None  # the descriptions, as the entailment head reads sentences
 

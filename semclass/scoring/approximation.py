@@ -1,6 +1,6 @@
 """Approximate search: which sentences of a large segment are worth an exact comparison with a question.
 
-Below :data:`REDUCED_FROM` sentences (200,000) nothing here is used: comparing all of them takes some milliseconds.
+Below :data:`REDUCED_FROM` sentences (200,000), all are compared exactly, because this takes only some milliseconds.
 
 1. **Reduction.** A comparison costs the time of reading the vectors from memory. So a larger segment also stores each
    vector on its 64 principal components, half a byte for each: 32 bytes instead of 96. The passages with the best reduced
@@ -10,8 +10,8 @@ Below :data:`REDUCED_FROM` sentences (200,000) nothing here is used: comparing a
    best products is estimated from the mean and the variance of its vectors, and clusters are compared until they are
    expected to hold :data:`COVERAGE` of them.
 
-It costs 36 bytes a sentence and a few of the nearest passages (:data:`semclass.index.passage_index.OVERFETCH`), and saves
-most of the time: 13 instead of 47 ms for a million passages (``docs/decisions/settled.md``).
+The costs are 36 bytes a sentence, and a few missed passages (:data:`semclass.index.passage_index.OVERFETCH`). The gain is
+most of the time: a search of a million passages takes 13 instead of 47 ms (``docs/decisions/settled.md``).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ DIMENSIONS = 64
 """Dimensions of reduced vectors."""
 
 LEVELS, LEVEL_WIDTH = 16, 0.335
-"""Levels of a dimension, and the width of one in standard deviations: the best for normal values (Max 1960)."""
+"""Number of levels of a dimension, and width of a level in standard deviations, best for normal values (Max 1960)."""
 
 OVERFETCH = 3
-"""Sentences that are returned for each requested one, so that most of the nearest are among them."""
+"""Number of sentences that are returned for each requested sentence, so that most of the nearest are among them."""
 
 PCA_SAMPLE = 50_000
 """Sentences from which the principal components and the clusters are computed."""
@@ -55,18 +55,19 @@ CLUSTER_SIZE = 16_384
 KMEANS_ROUNDS, COVERAGE = 8, 0.98
 """Rounds of k-means, and estimated share of the nearest passages in the clusters that are compared.
 
-Of a million made passages (``docs/decisions/settled.md``), 44 % are compared for questions that they answer (squad4), 65 %
-for others (pubmedqa). That finds 0.983 and 0.864 of the ten best by vectors, where comparing all finds 0.992 and 0.873.
+On a million synthetic passages (``docs/decisions/settled.md``), a search compares 44 % of them for questions that they
+answer (squad4), and 65 % for other questions (pubmedqa). It finds 0.983 and 0.864 of the ten best by vectors; comparing
+all passages finds 0.992 and 0.873.
 """
 
 CUTOFFS = 32
-"""Cutoffs that are tried for the least product of a nearest passage."""
+"""Number of cutoffs that are tried for the smallest product among the nearest passages."""
 
 MAX_WANTED_SHARE = 1 / 16
-"""Largest share of the sentences up to which clusters are left out: more sentences are in nearly all clusters."""
+"""Largest share of the sentences that a search by clusters may request. A larger share would need nearly all clusters."""
 
 UNFILTERED_SHARE = 0.97
-"""Share of allowed sentences from which clusters are left out: some passages were deleted, none filtered out.
+"""Share of allowed sentences that a search by clusters needs. It is met if some passages were deleted, but none filtered.
 
 Where a filter kept 20 % of a million passages, clusters found 0.843 of the ten best, and comparing all found 1.000.
 """
@@ -91,7 +92,7 @@ class Reduced:
         return factor, np.float32(np.einsum("d,d->", question, self.mean) + factor.sum() / 2)
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
-        """Places of OVERFETCH * n or a few more allowed sentences with the largest products, ascending."""
+        """Return the places of at least OVERFETCH * n allowed sentences with the largest products, ascending."""
         query, _ = self.project(question)
         wanted, total = n * OVERFETCH, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
@@ -153,7 +154,7 @@ class Reduced:
 
 @dataclass(frozen=True)
 class ApproximateScores:
-    """Scores passages by the reduced vectors of all their sentences. Passages with equally many are scored together."""
+    """Scores passages by the reduced vectors of their sentences. Passages with equally many sentences share a product."""
 
     reduced: Reduced  # without clusters: the rows of `levels` are in the order of the sentences
     mean_weight: float
@@ -163,7 +164,7 @@ class ApproximateScores:
 
     @classmethod
     def of(cls, reduced: Reduced, shares: FloatArray, offsets: IntArray, *, mean_weight: float) -> ApproximateScores:
-        """Lay out the sentences of passages, with their `shares` in the means: half a second for a million."""
+        """Arrange the sentences of passages for scoring, with their `shares` in the means. A million take half a second."""
         blocks, rows = [], []
         for groups in _passages_by_length(np.diff(offsets)):
             places = [offsets[passages] + np.arange(count)[:, None] for count, passages in groups]
@@ -173,7 +174,7 @@ class ApproximateScores:
         return cls(reduced, mean_weight, np.concatenate(rows), blocks)
 
     def scores(self, question: FloatArray) -> FloatArray:
-        """Approximate scores of the passages in `rows` for a question's vector, float32 of shape (n,)."""
+        """Return approximate scores of the passages in `rows` for a question's vector, float32 of shape (n,)."""
         query, summand = self.reduced.project(question)
         scores, end = np.empty(len(self.rows), np.float32), 0
         for session, weights in self.blocks:
@@ -208,7 +209,7 @@ def _passages_by_length(counts: IntArray) -> Iterator[list[tuple[int, IntArray]]
 
 
 def reduce_vectors(codes: npt.NDArray[np.uint8], scales: FloatArray) -> Reduced:
-    """Reduce the vectors of a segment, at least one: quarter bytes (n, dim / 4) and scales (n,)."""
+    """Reduce the n >= 1 vectors of a segment, given as quarter bytes (n, dim / 4) and scales (n,)."""
     n = len(codes)
 
     def vectors(rows: slice | IntArray) -> FloatArray:
@@ -244,7 +245,7 @@ def reduce_vectors(codes: npt.NDArray[np.uint8], scales: FloatArray) -> Reduced:
 
 
 def centres_of(vectors: FloatArray, n: int) -> FloatArray:
-    """Centres of at most n clusters by k-means (Lloyd 1982), float32 of shape (n_clusters, dim); reproducible."""
+    """Compute at most n centres by k-means (Lloyd 1982), reproducibly: float32 of shape (n_clusters, dim)."""
     # distinct starting points spread over the vectors: equal centres would leave clusters empty
     starts = np.unique(vectors[np.linspace(0, len(vectors) - 1, min(n, len(vectors))).astype(np.int64)], axis=0)
     centres = np.ascontiguousarray(starts, np.float32)
@@ -258,7 +259,7 @@ def centres_of(vectors: FloatArray, n: int) -> FloatArray:
 
 
 def nearest_centres(centres: FloatArray, vectors: FloatArray) -> npt.NDArray[np.int32]:
-    """The nearest centre of each vector (m, dim), int32 of shape (m,)."""
+    """Return the nearest centre of each vector (m, dim), int32 of shape (m,)."""
     squares = np.einsum("nd,nd->n", centres, centres) / 2
     nearest = np.empty(len(vectors), np.int32)
     for begin in range(0, len(vectors), KMEANS_BLOCK):

@@ -1,9 +1,9 @@
 """BM25 over the terms of :mod:`semclass.encoders.words`, computed from counts when a question arrives.
 
 score(q, d) = sum over the terms t of q of  idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl)),
-idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)),  k1 = 1.5, b = 0.75:
-the inverse document frequency of Lucene, which is never negative, with the term frequency part of Robertson et al.
-(1994) that keeps the factor (k1 + 1), as the weight w = 0.1 of the reference system is meant for scores on that scale.
+idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)),  k1 = 1.5, b = 0.75.
+The inverse document frequency is that of Lucene, which is never negative. The term frequency part is that of Robertson
+et al. (1994), which keeps the factor (k1 + 1): the weight w = 0.1 of the reference system is meant for this scale.
 
 N, df and avgdl are :class:`Statistics` of the current passages, in one segment or many.
 """
@@ -29,12 +29,13 @@ READ_POSTINGS = 1 << 18
 """Postings that are processed at a time; bounds memory, changes no value."""
 
 FREQUENT_SHARE = 8
-"""A term in more than one of so many passages is frequent: then a byte for each passage is no more than its postings."""
+"""A term in more than one of this number of passages is frequent. A byte per passage then takes no more than its postings.
+"""
 
 
 @dataclass(frozen=True)
 class Postings:
-    """Input of the BM25 scores of the n passages of a segment."""
+    """Counts from which the BM25 scores of the n passages of a segment are computed."""
 
     # how often a passage has a term, at least 1; unsigned (p,), one term's passages after another's
     counts: npt.NDArray[Any]
@@ -48,7 +49,7 @@ class Postings:
 
     @cached_property
     def ends(self) -> IntArray:
-        """`starts` in a type to compute with, int64 of shape (t + 1,)."""
+        """`starts` as int64, of shape (t + 1,)."""
         return np.asarray(self.starts, np.int64)
 
     @property
@@ -57,7 +58,7 @@ class Postings:
         return np.diff(self.ends)
 
     def places_of(self, terms: npt.NDArray[Any]) -> IntArray:
-        """Return the place of each of some terms, -1 for one that no passage has."""
+        """Return the places of terms, or -1 for a term that no passage has."""
         places = np.searchsorted(self.terms, terms.astype(np.uint32))
         there = places < len(self.terms)
         there[there] = self.terms[places[there]] == terms[there]
@@ -69,11 +70,11 @@ class Postings:
         return int(self.lengths.max(initial=0))
 
     def is_frequent(self, term: int) -> bool:
-        """Whether a column of the counts of the term at a place is worth a byte for each passage."""
+        """Return whether the term at a place is frequent enough for a column of counts, with a byte for each passage."""
         return int(self.ends[term + 1] - self.ends[term]) * FREQUENT_SHARE > len(self)
 
     def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
-        """Count the term at a place in passages; `rows` are their places, shape (m,)."""
+        """Return how often each of the passages at `rows`, shape (m,), has the term at a place."""
         here = slice(self.ends[term], self.ends[term + 1])
         passages, counts = self.passages[here], self.counts[here]
         if self.is_frequent(term):
@@ -103,7 +104,7 @@ class Deleted:
 
 
 def count_terms(terms: Ragged) -> Postings:
-    """Postings of n passages by their terms, with repetitions."""
+    """Count the terms of n passages, given with repetitions."""
     owner = np.repeat(np.arange(len(terms)), terms.lengths())
     order = np.argsort(terms.values, kind="stable")
     values, passages = terms.values[order], owner[order]
@@ -119,7 +120,7 @@ def count_terms(terms: Ragged) -> Postings:
 
 
 def count_deleted(part: Postings, rows: npt.NDArray[Any]) -> Deleted:
-    """Count what passages take along that are removed from a segment; `rows` are their places, in any order."""
+    """Count the terms of passages that are removed from a segment. `rows` are their places, in any order."""
     rows = np.unique(np.asarray(rows, np.int64))
     deleted = np.zeros(len(part), np.bool_)
     deleted[rows] = True
@@ -134,7 +135,7 @@ def count_deleted(part: Postings, rows: npt.NDArray[Any]) -> Deleted:
 def merge(
     parts: Sequence[Postings], keep: Sequence[npt.NDArray[np.bool_] | None] | None = None, *, folder: Path | None = None
 ) -> Postings:
-    """Postings of the passages of several segments, as if counted at once; mapped in a new `folder` if one is given."""
+    """Merge the postings of segments, as if all were counted at once. With a new `folder`, they are memory-mapped there."""
     keep = [None] * len(parts) if keep is None else keep
     pairs = list(zip(parts, keep, strict=True))
     union = np.unique(np.concatenate([part.terms for part in parts]))
@@ -207,7 +208,7 @@ K1 = 1.5
 B = 0.75
 
 SCORED_POSTINGS = 16_000
-"""Postings that are scored together: results stay in the cache, and are too small for an allocator to give them back."""
+"""Number of postings that are scored together. Their results fit into the cache, and an allocator keeps their memory."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class Statistics:
     parts: Sequence[tuple[Postings, Deleted | None]]  # of each segment; document frequencies are looked up there
 
     def frequencies(self, terms: npt.NDArray[Any]) -> IntArray:
-        """Count the passages with each of some terms, int64 of shape (m,)."""
+        """Count the passages that have each of the terms, int64 of shape (m,)."""
         total = np.zeros(len(terms), np.int64)
         for part, deleted in self.parts:
             places = part.places_of(terms)
@@ -231,19 +232,19 @@ class Statistics:
         return total
 
     def table(self) -> tuple[npt.NDArray[np.uint32], IntArray]:
-        """Return all terms, rising, and in how many passages each is."""
+        """Return all terms in ascending order, and the number of passages with each term."""
         terms = np.unique(np.concatenate([part.terms for part, _ in self.parts]))
         frequencies = self.frequencies(terms)
         return terms[frequencies > 0], frequencies[frequencies > 0]
 
     @classmethod
     def of(cls, passages: int, average: float, terms: npt.NDArray[Any], frequencies: npt.NDArray[Any]) -> Statistics:
-        """Return the statistics of passages that are elsewhere, from a table of their terms, which rise."""
+        """Return the statistics of passages in another engine, from a table of their terms in ascending order."""
         none = np.zeros(0, np.uint8)
         return cls(passages, average, [(Postings(none, none, terms, offsets_of(frequencies), none), None)])
 
     def idf(self, terms: npt.NDArray[Any]) -> FloatArray:
-        """Inverse document frequency of some terms, float32 of shape (m,)."""
+        """Return the inverse document frequency of terms, float32 of shape (m,)."""
         return idf(self.frequencies(terms), self.passages)
 
     def norms(self, longest: int) -> FloatArray:
@@ -252,12 +253,12 @@ class Statistics:
 
 
 def idf(frequencies: IntArray, passages: int) -> FloatArray:
-    """Inverse document frequency, float32, of terms, from the numbers of passages that contain them."""
+    """Return the inverse document frequency of terms, float32, from the numbers of passages that contain them."""
     return np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
 
 
 def attainable(known: Statistics, terms: npt.NDArray[Any]) -> float:
-    """Return the score that no passage exceeds for a question. Terms of the question that no passage has count too."""
+    """Return an upper bound of the scores of passages for a question. Question terms that no passage has count, too."""
     return (K1 + 1) * float(known.idf(terms).sum(dtype=np.float64))
 
 
@@ -266,7 +267,7 @@ def _norms(lengths: npt.NDArray[Any], average: float) -> FloatArray:
 
 
 def statistics(parts: Sequence[Postings], without: Sequence[Deleted | None] | None = None) -> Statistics:
-    """Count over the segments of an index, at least one; `without` has the removed rows of each segment, or None."""
+    """Count over at least one segment of an index. `without` holds the deleted passages of each segment, or None."""
     deleted = [part for part in without or () if part is not None]
     passages = sum(len(part) for part in parts) - sum(len(part.rows) for part in deleted)
     terms = sum(int(part.lengths.sum(dtype=np.int64)) for part in parts) - sum(part.terms for part in deleted)
@@ -286,7 +287,7 @@ def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]
 
 
 def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.float32]]:
-    """Return each term of a question with its weight, idf times its count, rarest first. All sums add in this order."""
+    """Return the terms of a question and their weights (idf times count), rarest first. Scores are summed in this order."""
     ids, numbers = np.unique(terms, return_counts=True)
     frequency = known.frequencies(ids)
     order = np.argsort(frequency, kind="stable")
@@ -322,7 +323,7 @@ def _share(counts: npt.NDArray[Any], rows: npt.NDArray[Any], norms: FloatArray, 
 
 
 def impacts(part: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray, Ragged]:
-    """Terms of passages in [first, last), what each adds to a score per unit of idf, and each term as often as it comes."""
+    """Return the terms of passages in [first, last), their scores per unit of idf, and the same terms with repetitions."""
     places = np.flatnonzero((part.passages >= first) & (part.passages < last))
     owner = part.passages[places].astype(np.int64) - first
     order = np.argsort(owner, kind="stable")
@@ -337,7 +338,7 @@ def impacts(part: Postings, first: int, last: int, average: float) -> tuple[Ragg
 def scores_at(
     parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any], rows: npt.NDArray[Any]
 ) -> FloatArray:
-    """Score some passages, whose places rise: the same numbers as of :func:`scores`, to the last bit."""
+    """Score the passages at `rows`, which ascend. The results are exactly those of :func:`scores`."""
     sums, first = np.zeros(len(rows), np.float32), 0
     if not len(rows):
         return sums
@@ -358,7 +359,7 @@ def best(
     n: int,
     allowed: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[IntArray, FloatArray]:
-    """Find the n best passages, scoring all only by rare terms: MaxScore (Turtle & Flood 1995), which changes no result."""
+    """Find the n best passages by MaxScore (Turtle & Flood 1995), which skips terms that cannot change the result."""
     query, first, least = weighted(known, terms), 0, 0.0
     rows, sums = np.zeros(0, np.int64), np.zeros(0, np.float32)
     for part in parts:

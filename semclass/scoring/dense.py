@@ -1,11 +1,11 @@
 """Dense scores: the similarity of a question with the sentences of each passage.
 
-The score of a passage is the mean of two cosines with the question: that of its best sentence, and that of the mean of its
-sentences (:data:`MEAN_WEIGHT`).
+The score of a passage is the mean of two cosines with the question: the cosine of its best sentence, and the cosine of the
+mean of its sentences (:data:`MEAN_WEIGHT`).
 
-Sentences are stored as odd numbers within +-3 with a scale for each. A question's vector is rounded to 20 bits and written
-as three rows of 7 bits, so that its products with all sentences are sums of integers: exact, and the same by every route
-and in every order of the sums. The rounding changes a cosine by about 1e-7, as much as float32 does.
+The vector of a sentence is stored as odd numbers from -3 to 3, with a scale. A question's vector is rounded to 20 bits and
+written as three rows of 7 bits. So its products with all sentences are sums of integers: they are exact, whatever the
+route and the order of the sums. The rounding changes a cosine by about 1e-7, as much as float32 does.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ nDCG@10 of the dense score alone with the weights 1, 0 and 0.5: docs .672, .734,
 """
 
 LAYOUT_BLOCK = 16_384
-"""Sentences of one product with weights that are laid out for it: the result stays in the cache."""
+"""Number of sentences of one product whose weights are arranged for it. The result fits into the cache."""
 
 PRODUCT_BLOCK = 2_048
 """Sentences of one product with weights as they are."""
 
 LAYOUT_FROM = 4_096
-"""Sentences of a segment from which their vectors are laid out for products: once, in some milliseconds a thousand."""
+"""Number of sentences of a segment from which their vectors are arranged for products, once, in some ms per thousand."""
 
 MAX_DIGIT = 63
 """Largest absolute value of a digit of a question's components."""
@@ -54,7 +54,7 @@ BASE, DIGITS = 2 * MAX_DIGIT + 1, 3
 
 
 def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> FloatArray:
-    """Factors of the vectors of sentences in the means of their passages, float32 (m,), by square roots of words."""
+    """Compute the factor of each sentence in its passage's mean, by square roots of numbers of words, float32 (m,)."""
     weights, starts = np.sqrt(words), offsets[:-1]
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
@@ -76,7 +76,7 @@ class Vectors:
         return len(self.sentences)
 
     def scores(self, question: FloatArray) -> DoubleArray:
-        """Score every passage for a question's vector of any length (dim,), float64 of shape (n,)."""
+        """Score every passage for a question's vector (dim,), which may have any norm, float64 of shape (n,)."""
         question = unit(question)
         # a graph for each block costs more bytes than the vectors: reduced vectors make comparing all rare
         if self._coded and self.reduced is None and len(self.scales) >= LAYOUT_FROM:
@@ -88,7 +88,7 @@ class Vectors:
         return self._scores(products, slice(None), self.sentences.offsets)
 
     def scores_at(self, question: FloatArray, rows: IntArray) -> DoubleArray:
-        """Score some passages, float64 of shape (m,): the same numbers as :meth:`scores`, to the last bit."""
+        """Score the passages at `rows`, float64 of shape (m,). The results are exactly those of :meth:`scores`."""
         # comparing most passages takes longer than comparing all, unless none are laid out
         if len(rows) == len(self) or (self.reduced is None and 4 * len(rows) > len(self)):
             return self.scores(question)[rows]
@@ -97,7 +97,7 @@ class Vectors:
         return self._scores(self._products(unit(question), blocks), places, taken.offsets)
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
-        """Rows of about 3 n passages, ascending, that likely include the n most similar ones, by reduced vectors."""
+        """Return the rows of about 3 n passages that likely include the n most similar, by reduced vectors. They ascend."""
         reduced, offsets = cast("Reduced", self.reduced), self.sentences.offsets
         if len(self.scales) < CLUSTERED_FROM:
             rows, scores = self._approximate.rows, self._approximate.scores(unit(question))
@@ -150,7 +150,7 @@ class Vectors:
 
 
 def digits_of(vector: FloatArray) -> tuple[npt.NDArray[np.int8], float]:
-    """A vector (dim,) as step * (digits[0] + digits[1] / BASE + digits[2] / BASE**2), int8 (DIGITS, dim); and the step."""
+    """Return int8 (DIGITS, dim) and a step: vector = step * (digits[0] + digits[1] / BASE + digits[2] / BASE**2)."""
     step = max(float(np.abs(vector).max(initial=0)) / MAX_DIGIT, np.finfo(np.float64).tiny)
     left, digits = vector.astype(np.float64) / step, np.empty((DIGITS, len(vector)), np.int8)
     for digit in digits:
@@ -160,7 +160,7 @@ def digits_of(vector: FloatArray) -> tuple[npt.NDArray[np.int8], float]:
 
 
 def value_of(products: npt.NDArray[Any], step: float) -> DoubleArray:
-    """Products with a vector from products (DIGITS, n) with its digits, float64 of shape (n,)."""
+    """Compute the products with a vector from the products (DIGITS, n) with its digits, float64 of shape (n,)."""
     values = products[0].astype(np.float64)
     for row in products[1:]:
         values *= BASE

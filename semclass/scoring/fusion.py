@@ -1,4 +1,4 @@
-"""Fuses the scores of signals with pure functions: of vectors (``dense``), words (``bm25``) and learnt words (``sparse``).
+"""Pure functions that fuse the scores of three signals: vectors (``dense``), words (``bm25``), learnt words (``sparse``).
 
 Larger scores are better. Scores may cover a whole corpus, or only the passages in some lists, as engines return them:
 
@@ -21,20 +21,21 @@ FUSIONS = ("linear", "convex", "rrf")
 """Ways to fuse scores, see :func:`fused`."""
 
 ALPHA, SPARSE_SHARE = 0.5, 0.5
-"""Weight of the vectors in a convex combination, and share of learnt words in the rest. Of a grid of 0.05, nearly every
-fold of 24 collections of ``sections``, ``qa`` and BEIR folders, each left out with its domain, chooses them.
+"""Weight of the vectors in a convex combination, and share of learnt words in the rest. They come from a grid of 0.05 on
+24 collections of ``sections``, ``qa`` and BEIR folders. Nearly every fold without one collection and its domain chooses
+them.
 """
 
 ALPHA_OF_TWO = 0.55
 """The weight of the vectors where there are no learnt words, chosen in the same way."""
 
 SPARSE_TOP = 10.0
-"""Score of learnt words that counts as 1 in a convex combination, unless a passage has a better one: the first of a few
-passages may share next to nothing with the question.
+"""Score of learnt words that counts as 1 in a convex combination, unless a passage has a larger score. Otherwise the best
+of a few passages would count as 1, even if it shares next to nothing with the question.
 """
 
 DEPTH = 100
-"""Number of passages of each list that convex combination and reciprocal rank fusion read."""
+"""Number of passages that convex combination and reciprocal rank fusion read from each list."""
 
 RRF_K = 60
 """Constant of reciprocal rank fusion, as in its paper. Ranks count from 1."""
@@ -53,7 +54,7 @@ def fused(
     - ``"linear"`` is the sum of weight * score, as in the reference system. It needs no list and no other passage, so
       shards of a corpus agree on the score.
     - ``"convex"`` is the sum of weight * N(score). N scales the scores of a signal to [0, 1] by (s - least) / (most -
-      least), as if a passage reached its number in `tops`. With fewer than 100 candidates, least is at most 0. See Bruch,
+      least), as if a passage had the score in `tops`. With fewer than 100 candidates, least is at most 0. See Bruch,
       Gai and Ingber, "An analysis of fusion functions for hybrid retrieval" (2023).
     - ``"rrf"`` is the sum of 1 / (60 + rank) over lists of `depth` (None: all) passages, with ranks from 1. See Cormack,
       Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods" (2009).
@@ -77,12 +78,7 @@ def _floor(signal: str) -> float:
 
 
 def normalise(scores: DoubleArray, *, top: float = -np.inf) -> DoubleArray:
-    """Scale the scores of one system for one question to 0 to 1, as if one reached `top`. An unknown score becomes 0.
-
-    The scaling is min-max, see Lee, "Analyses of multiple evidence combination" (1997). If all scores are equal, hits
-    become 1. A few candidates may all be relevant, so their least score is at most 0: by nDCG@10 on seven sets, this is
-    better by 0.002 to 0.004 for re-ranking of 5 to 50 passages, and min-max by 0.001 to 0.002 for two lists of 100.
-    """
+    """Scale a system's scores for a question to the range 0 to 1, as if one was at least `top`. Unknown scores become 0."""
     unknown = np.isnan(scores)
     known = scores[~unknown]
     if not len(known):

@@ -1,15 +1,15 @@
-"""Vectors: their length, their products, the best of their scores, and how they are kept in few bytes.
+"""Vectors: their norms, their products, the best of their scores, and their storage in few bytes.
 
-Matrix products run on one thread whatever the environment says. numpy's BLAS takes as many threads as there are processors
-for a larger product, in every thread of a service at once, and they wait for each other. The graphs have one node each, and
-are written here byte by byte.
+Matrix products run on one thread, whatever the environment says. For larger products, the BLAS of numpy starts as many
+threads as there are processors, in every thread of a service, and all of them wait for each other. So onnxruntime computes
+the products. Its graphs have one node each, and are written here byte by byte.
 
-Products of integers are exact. Operands must be so small that the 16 bits in which processors without VNNI add up pairs of
-products cannot overflow: 2 * 127 * 127 is below 2**15.
+Products of integers are exact. Processors without VNNI add pairs of products in 16 bits. Operands must be so small that
+this sum cannot overflow: 2 * 127 * 127 is below 2**15.
 
-Product quantisation (Jégou, Douze & Schmid 2011) splits a vector into parts of equal width and keeps, for each part, the
-number of the nearest of 256 centroids: a byte a part. Of a token's vector, it keeps the difference from the usual vector of
-its word piece. Both tables belong to the encoder, and ship with the models.
+Product quantisation (Jégou, Douze & Schmid 2011) splits a vector into parts of equal width. For each part, it stores the
+number of the nearest of 256 centroids in one byte. A token's vector is stored as its difference from the usual vector of
+its word piece. The tables of centroids and usual vectors belong to the encoder, and ship with the models.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def unit(vectors: FloatArray) -> FloatArray:
 
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
-    """Places of the k largest scores, best first, equal ones in their order, int64 of shape (min(k, n),)."""
+    """Return the places of the k largest scores, best first, ties in their order, int64 of shape (min(k, n),)."""
     if k >= len(scores):
         return np.argsort(-scores, kind="stable")
     # ties at the cut are broken by place, not by chance
@@ -57,7 +57,7 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
-    """Lower bound of the n-th largest score (n >= 1), usually close to it; the least number if there are fewer."""
+    """Return a lower bound of the n-th largest score (n >= 1), usually a close one, or the least number if there are fewer."""
     if len(scores) < n:
         return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
     width = min(max(len(scores) // (GROUPS_PER_SCORE * n), 1), MAX_GROUP_SIZE)
@@ -68,7 +68,7 @@ def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
 
 
 def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Inner products of rows, left @ right.T: float32 (m, dim) and (n, dim) give float32 (m, n)."""
+    """Compute the inner products of rows, left @ right.T: float32 (m, n) from float32 (m, dim) and (n, dim)."""
     if not left.size or not right.size:
         return np.zeros((len(left), len(right)), np.float32)
     return np.asarray(_gemm().run(None, {"a": left, "b": right})[0])
@@ -80,13 +80,13 @@ def _gemm() -> onnxruntime.InferenceSession:
 
 
 def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
-    """A session that multiplies ``a``, uint8 (m, dim), 64 for 0 and below 128, by weights int8 (dim, n): int32 (m, n)."""
+    """Return a session: int32 (m, n) from ``a``, uint8 (m, dim) below 128 with 64 for 0, times int8 weights (dim, n)."""
     held = {"b": weights, "zero": np.array(ZERO, np.uint8)}
     return _session("MatMulInteger", _INT32, _input("a", _UINT8, weights.shape[0]), held)
 
 
 def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.InferenceSession:
-    """A session that multiplies ``a``, float32 (m, dim), by half-byte weights, uint8 (n, dim // 2), 8 for 0."""
+    """Return a session that multiplies ``a``, float32 (m, dim), by half-byte weights, uint8 (n, dim // 2) with 8 for 0."""
     n, dim = len(weights), 2 * weights.shape[1]
     initializers: dict[str, npt.NDArray[Any]] = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
     numbers = {"K": dim, "N": n, "bits": 4, "block_size": dim, "accuracy_level": 4}
@@ -146,22 +146,22 @@ def _varint(value: int) -> bytes:
 # few bytes
 
 CENTROIDS = 256
-"""Centroids of a part: what a byte can number."""
+"""Number of centroids of a part, as many as a byte can number."""
 
 COMPONENTS, LEVELS, LEVEL = 4, 4, 0.996
-"""Components in a byte; levels of a component, and their width in standard deviations, best for normal values (Max 1960).
-A rotation before leaves as much error, and centroids of parts hardly less."""
+"""Components in a byte; levels of a component; width of a level in standard deviations, best for normal values (Max 1960).
+A rotation beforehand does not reduce the error, and centroids of parts hardly reduce it."""
 
 SCALE = 127
-"""Vectors in int8 without a scale of their own hold round(127 * component); no component is above 1."""
+"""Factor of int8 vectors without a scale of their own. They hold round(127 * component), and no component is above 1."""
 
 ENCODED_VECTORS = 128
-"""Vectors encoded at a time: their distances stay in the cache, and too few for a product on many threads."""
+"""Number of vectors that are encoded at a time. Their distances fit into the cache, and their product needs one thread."""
 
 
 @dataclass(frozen=True)
 class Codebooks:
-    """Compression of token vectors: usual vectors of word pieces, and a product quantiser of the rest."""
+    """Compresses token vectors by usual vectors of word pieces, and by a product quantiser of the differences."""
 
     fingerprint: str  # SHA-256 of each of the two tables, cut to 6 digits
     pieces: npt.NDArray[np.int8]  # usual vectors times SCALE, (m, dim); the last is also that of all further pieces
@@ -169,7 +169,7 @@ class Codebooks:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> Codebooks:
-        """Read ``models/codebooks``; those of another encoder are refused."""
+        """Read ``models/codebooks``. Codebooks of another encoder are refused."""
         artifact = artifacts.load_artifact(folder, "codebooks", encoder=encoder_fingerprint)
         pieces = artifact.array("pieces.npy", (None, None))
         centroids = artifact.array("rest.npy", (None, CENTROIDS, None)).astype(np.float32)
@@ -177,12 +177,12 @@ class Codebooks:
         return cls("".join(name[:6] for name in hashes), pieces, centroids)
 
     def usual(self, pieces: npt.NDArray[Any]) -> FloatArray:
-        """The usual vectors of some word pieces, float32 (n, dim)."""
+        """Return the usual vectors of word pieces, float32 (n, dim)."""
         found = self.pieces.take(pieces, axis=0, mode="clip")
         return np.asarray(np.divide(found, np.float32(SCALE), dtype=np.float32))
 
     def encode(self, vectors: FloatArray, pieces: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        """Number of the nearest centroid of each part, the first of equally near ones, uint8 (n, parts)."""
+        """Return the number of the nearest centroid of each part, the first in case of a tie, uint8 (n, parts)."""
         vectors = vectors - self.usual(pieces)
         parts, _, width = self.centroids.shape
         codes = np.empty((len(vectors), parts), np.uint8)
@@ -200,7 +200,7 @@ class Codebooks:
         return codes
 
     def decode(self, codes: npt.NDArray[Any], pieces: npt.NDArray[Any]) -> FloatArray:
-        """Vectors (n, dim) again, of unit length only nearly."""
+        """Restore vectors (n, dim), whose length is only about 1."""
         parts, _, width = self.centroids.shape
         places = codes + np.arange(0, parts * CENTROIDS, CENTROIDS)
         vectors = self.usual(pieces)
@@ -209,7 +209,7 @@ class Codebooks:
 
 
 def to_quarter_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArray]:
-    """Round vectors (n, dim) to :data:`LEVELS` levels, one of each quarter in a byte: uint8 (n, dim / 4); and scales."""
+    """Round vectors (n, dim) to :data:`LEVELS` levels. Returns uint8 (n, dim / 4), four components a byte, and scales."""
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     steps = LEVEL * lengths / np.float32(max(vectors.shape[1], 1) ** 0.5)
     steps = np.where(steps > 0, steps, np.float32(1))
@@ -221,23 +221,23 @@ def to_quarter_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatA
 
 
 SCALE_BYTES = 2
-"""Bytes of a scale, a float16, behind the quarter bytes of its vector."""
+"""Bytes of a scale, a float16, which follows the quarter bytes of its vector."""
 
 
 def to_scaled_bytes(vectors: FloatArray) -> npt.NDArray[np.uint8]:
-    """Quarter bytes and scale of each vector in one row, uint8 (n, dim / 4 + SCALE_BYTES)."""
+    """Write the quarter bytes and the scale of each vector into one row, uint8 (n, dim / 4 + SCALE_BYTES)."""
     codes, scales = to_quarter_bytes(vectors)
     return np.concatenate([codes, scales.astype("<f2")[:, None].view(np.uint8)], axis=1)
 
 
 def from_scaled_bytes(rows: npt.NDArray[Any]) -> FloatArray:
-    """Return the vectors of rows of :func:`to_scaled_bytes`, float32 (n, dim)."""
+    """Restore the vectors from rows of :func:`to_scaled_bytes`, float32 (n, dim)."""
     scales = np.ascontiguousarray(rows[:, -SCALE_BYTES:]).view("<f2").astype(np.float32)
     return np.asarray(from_quarter_bytes(rows[:, :-SCALE_BYTES]) * scales)
 
 
 def from_quarter_bytes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-    """Levels of :func:`to_quarter_bytes` without the scales: odd numbers within +-3, int8 (n, dim)."""
+    """Return the levels of :func:`to_quarter_bytes` without the scales: odd numbers from -3 to 3, int8 (n, dim)."""
     quarter = codes.shape[-1]
     found = np.empty((*codes.shape[:-1], COMPONENTS * quarter), np.uint8)
     for place in range(COMPONENTS):
