@@ -324,7 +324,7 @@ class SearchResult(Sequence[Hit]):
         How certain ``default`` is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
         ``semclass/ranking/methods.py``. None with other methods, and for fewer than two passages.
     answerable
-        Probability that the passages answer the question at all, which the entailment head computes from the first hit of
+        Probability that the passages answer the question at all. The entailment head estimates it from the first hit of
         ``default``. 0 if there is no passage. None with methods other than ``default``.
     language
         Language of the passages: ``"en"``, or ``"other"`` for a language that the models do not read. Passages in such

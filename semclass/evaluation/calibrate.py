@@ -1,8 +1,8 @@
-"""Chooses the least ``answerable`` from which an index seems to answer a question, by judged hits.
+"""Chooses a threshold of ``answerable``, from which an index seems to answer a question, by judged hits.
 
-Below this threshold, a question is more often unanswered than answered. The log-odds of the head are shifted, and with
-many judgements also scaled, to fit the judgements. Precision and recall follow from the fitted probabilities: on 40
-judgements, that is more accurate than to count right hits among the few questions above the threshold.
+Below this threshold, a question is more often unanswered than answered. The log-odds of the head are shifted to fit the
+judgements. With many judgements, they are also scaled. Precision and recall follow from the fitted probabilities. On 40
+judgements, this is more accurate than counting right hits among the few questions above the threshold.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from semclass.ranking.methods import DEFAULT, METHODS, ByEvidence
 from semclass.ranking.retriever import HybridRetriever
 
 MIN_QUESTIONS = 5
-"""Least number of answered, and of unanswered, questions from which a threshold is chosen."""
+"""Minimum number of answered questions, and of unanswered questions, for choosing a threshold."""
 
 HITS = 10
-"""Number of first hits of which one must be right."""
+"""Number of first hits. A question is answered if one of them is right."""
 
 MAX_P_VALUE = 0.05
-"""Greatest p-value of the separation of answered and unanswered questions at which a threshold is chosen."""
+"""Maximum p-value of the separation of answered from unanswered questions, for choosing a threshold."""
 
 PRIOR_DEVIATIONS = (0.5, 2.0)
 """Prior standard deviations of the slope around 1 and of the shift around 0."""
@@ -53,7 +53,7 @@ class Share:
 class Calibration:
     """A threshold for ``answerable``, and how well it separates answered from unanswered questions.
 
-    A question is shown if its value reaches the threshold. Without a threshold, all are shown.
+    The answers to a question are shown if its value reaches the threshold. Without a threshold, all answers are shown.
     """
 
     threshold: float | None  #: None if answered and unanswered questions are not clearly separated
@@ -142,7 +142,7 @@ def judged_questions(
 ) -> Iterator[tuple[float, bool]]:
     """Search questions, and yield ``answerable`` and whether one of the first `HITS` hits was judged right.
 
-    `judged` says by question, and by the id of a passage, whether it is right. A question without a right hit is left out
+    `judged` maps questions to ids of passages and whether these are right. A question without a right hit is left out
     unless its first hit was judged wrong.
     """
     method = retriever.method if isinstance(METHODS[retriever.method], ByEvidence) else DEFAULT

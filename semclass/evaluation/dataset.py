@@ -38,9 +38,9 @@ class Dataset:
 def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None, corpus: bool = True) -> Dataset:
     """Read the questions and judgements of a BEIR folder.
 
-    The folder has ``queries.jsonl``, JSON lines with ``_id`` and ``text``, and ``qrels/<split>.tsv``, lines of question id,
-    passage id and relevance (a whole number), perhaps below a header. If `corpus`, it must have ``corpus.jsonl``, too.
-    `limit` is the most questions to read, in the order of the judgements.
+    The folder has ``queries.jsonl``, JSON lines with ``_id`` and ``text``, and ``qrels/<split>.tsv``. A line of the latter
+    has a question id, a passage id and a relevance (a whole number); a header is allowed. If `corpus` is true, the folder
+    must also have ``corpus.jsonl``. `limit` is the maximum number of questions to read, in the order of the judgements.
 
     Raises
     ------
@@ -77,9 +77,10 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
 
 
 def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequence[str]], tag: str) -> None:
-    """Write lines ``question Q0 passage rank score tag`` from each question's passages, best first, replacing a file.
+    """Write a TREC run file, with lines ``question Q0 passage rank score tag``, in place of an older file.
 
-    Tools sort by score, and a method's scores may tie, so scores are made from places: the best of n passages has n.
+    `ranking` holds the passages of each question, best first. Tools sort by score, and a method's scores may tie. So the
+    written scores are places: the best of n passages has n.
     """
     lines = []
     for question, passages in zip(questions, ranking, strict=True):
@@ -94,8 +95,8 @@ def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequ
 def read_judgements(path: str | Path) -> Judgements:
     """Read JSON lines such as ``{"question": "Who?", "passage": "a.md#3", "right": true}``.
 
-    Returns by question, and by the id of a passage, whether the passage answers. The last judgement of a pair counts. A
-    line with ``"right": null`` removes the judgement of the pair.
+    Returns :data:`Judgements`. If a pair of question and passage is judged twice, the last judgement counts. A line with
+    ``"right": null`` removes the judgement of its pair.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def read_judgements(path: str | Path) -> Judgements:
 
 
 def followed(judged: Judgements, index: PassageIndex) -> Judgements:
-    """Name passages whose file was renamed by their new ids: what follows the file's name is a digest of the content."""
+    """Give judged passages of renamed files their new ids. They are found by the digest of the content in the id."""
     names = [name for passages in judged.values() for name in passages]
     lost = {names[place]: _DIGEST.search(names[place]) for place in np.flatnonzero(index.find(names) < 0)}
     ends = {end[0]: list[str]() for end in lost.values() if end}
@@ -132,7 +133,7 @@ def followed(judged: Judgements, index: PassageIndex) -> Judgements:
 
 
 def judged_dataset(path: str | Path, index: PassageIndex | None = None) -> Dataset:
-    """Read the questions with a passage, perhaps of an index, that was judged right. The text of a question is its id."""
+    """Read the questions with a passage judged right, and follow passages renamed in `index`. A question's text is its id."""
     judged = read_judgements(path)
     judged = judged if index is None else followed(judged, index)
     relevance = {text: {name: 1 for name, right in passages.items() if right} for text, passages in judged.items()}

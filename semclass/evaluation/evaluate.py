@@ -28,7 +28,7 @@ SIMILARITIES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "ip": lambda passages, question: passages @ question,
     "l2": lambda passages, question: -np.square(passages - question).sum(axis=1),
 }
-"""Each similarity of n passages, of shape (n, dim), to a question, of shape (dim,). Larger is nearer."""
+"""Functions for the similarity of n passages, of shape (n, dim), to a question, of shape (dim,). Larger is nearer."""
 
 
 def methods_of(retriever: HybridRetriever) -> list[str]:
@@ -46,10 +46,11 @@ def rank(
 ) -> dict[str, list[list[str]]]:
     """Rank the passages for each question by several methods, with the weights of the retriever.
 
-    Returns by method the n rankings of the questions: ids of passages, best first, at most `depth`. Without `methods`, all
-    methods are used whose heads the models have. `progress` is called with the number of questions done by a method.
+    Returns for each method the n rankings of the questions: at most `depth` ids of passages, best first. By default, all
+    methods are used whose heads the models have. `progress` is called with the number of questions that a method has
+    ranked.
 
-    Raises an InputError if the index is on a server, which returns no passages behind those that are re-ranked.
+    Raises an InputError if the index is on a server, because a server returns only the passages that are re-ranked.
     """
     _ = retriever.local_index
     questions = list(dataset.questions.values())
@@ -72,10 +73,10 @@ def sweep(
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
-    """Rank `passages` for each question by each similarity of plain vectors, and measure the rankings.
+    """Rank `passages` for each question by each similarity of vectors, and measure the rankings.
 
-    Returns by similarity ``measures``, each with its mean ``value`` and its 95 % bootstrap ``interval``, and ``p_value``:
-    a two-sided paired randomisation test of the first measure against cosine.
+    Returns for each similarity ``measures`` (mean ``value`` and 95 % bootstrap ``interval`` of each) and ``p_value``. The
+    p-value is that of a two-sided paired randomisation test of the first measure against cosine.
     """
     ids = [passage.id for passage in passages]
     vectors = _vectors([searchable(passage) for passage in passages], for_passages(encoder), progress)

@@ -27,20 +27,20 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class MethodResult:
-    """The figures of one method, all in [0, 1] but `error_removed`, which may be negative.
+    """The figures of one method. All are in [0, 1], except for `error_removed`, which may be negative.
 
-    Figures named ``cond`` are over the questions whose answer is among the first ten hits of ``hybrid``.
+    Figures named ``cond`` count only the conditional questions: their answer is among the first ten hits of ``hybrid``.
     """
 
     mrr: float  #: MRR@10
     top1: float  #: share of questions with a relevant passage in first place
-    top_k: tuple[float, ...]  #: the same for the first 1 to 10 places
+    top_k: tuple[float, ...]  #: share of questions with a relevant passage in the first 1 to 10 places
     recall: float  #: recall@10
     ndcg: float  #: nDCG@10
     cond_mrr: float  #: MRR@10 over the conditional questions
     cond_top1: float  #: `top1` over the conditional questions
-    error_removed: float  #: share of the hybrid's 1 - cond_mrr that the method removes
-    p_value: float  #: two-sided paired randomisation test of the reciprocal ranks against those of the hybrid
+    error_removed: float  #: share of the error of ``hybrid``, 1 - cond_mrr, that the method removes
+    p_value: float  #: two-sided paired randomisation test of the reciprocal ranks against ``hybrid``
     mrr_ci: tuple[float, float]  #: 95 % bootstrap interval of `mrr` over questions
     error_removed_ci: tuple[float, float]  #: 95 % bootstrap interval of `error_removed`
 
@@ -57,7 +57,7 @@ class Verdict:
 
     best: str
     ndcg: float  #: mean nDCG@10 of the best method
-    gain: float  #: over the method in use
+    gain: float  #: gain in nDCG@10 over the method in use
     #: Two-sided paired randomisation test, multiplied by the number of other methods among which the best was chosen.
     p_value: float
 
@@ -68,7 +68,7 @@ class Verdict:
 
 
 def compare(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], used: str, *, seed: int = 0) -> Verdict:
-    """Find the best of some methods by nDCG@10, and compare it with the method `used`, which wins a tie."""
+    """Find the best method by nDCG@10, and compare it with the method `used`. In a tie, `used` is the best."""
     values = {name: per_question(dataset, ranking, ("nDCG@10",))["nDCG@10"] for name, ranking in rankings.items()}
     best = max(values, key=lambda name: (round(values[name].mean(), 9), name == used))
     p_value = randomisation_test(values[best], values[used], seed) * max(len(values) - 1, 1)
@@ -79,10 +79,10 @@ def compare(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], u
 def measure(
     dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], *, seed: int = 0
 ) -> dict[str, MethodResult]:
-    """Measure rankings, and compare them with that of :data:`BASELINE`.
+    """Measure the rankings of several methods, and compare them with the ranking of :data:`BASELINE`.
 
-    `rankings` has the rankings of each method by its name: for each question, ids of passages, best first. `seed` is for
-    the random draws of the test and of the intervals.
+    `rankings` holds the rankings by method: for each question, ids of passages, best first. `seed` is the seed of the test
+    and of the intervals.
     """
     wanted = ("RR@10", "R@10", "nDCG@10")
     values = {name: per_question(dataset, ranking, wanted) for name, ranking in rankings.items()}
@@ -110,7 +110,7 @@ def measure(
 
 
 def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: Sequence[str]) -> dict[str, DoubleArray]:
-    """Return the values of measures of ir-measures for the questions of a data set, in their order, (n,), by name."""
+    """Compute measures of ir-measures for each question of a data set. Returns values by measure, (n,) each."""
     ir = import_extra("ir_measures", "eval")
     # measures sort by score; scores made from the places keep each method's own order, also where its scores tie
     run = {
@@ -134,7 +134,7 @@ def _error_removed(values: DoubleArray, base: DoubleArray, axis: int = -1) -> An
 
 
 def interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed: int) -> tuple[float, float]:
-    """Percentile bootstrap interval of a statistic over questions, which are drawn together from all samples."""
+    """Compute the percentile bootstrap interval of a statistic. Each draw takes the same questions from all samples."""
     stats = import_extra("scipy.stats", "eval")
     if len(samples[0]) < 2:
         value = float(statistic(*samples)) if len(samples[0]) else 0.0
@@ -146,7 +146,7 @@ def interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed
 
 
 def randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> float:
-    """Two-sided paired randomisation test of a difference in means, with 9,999 random sign flips."""
+    """Return the p-value of a two-sided paired randomisation test of a difference in means, with 9,999 sign flips."""
     stats = import_extra("scipy.stats", "eval")
     difference = values - base
     difference = difference[difference != 0]  # flipping the sign of 0 changes nothing

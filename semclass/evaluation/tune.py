@@ -1,9 +1,9 @@
 """Searches a retriever's weights on questions with known answers.
 
-On the questions that chose a weight, the weight looks better than it is. So the report has two results for each
-weight: on all questions, and by cross-validation, where the questions of a fold are ranked with the weight that is best
-on the other folds. A weight is worth storing if its cross-validated gain over the current weight exceeds a standard
-error, or `FEW_MARGIN` standard errors with few questions.
+A weight looks better than it is on the questions that were used to choose it. So the report has two results for each
+weight: on all questions, and by cross-validation, where the questions of a fold are ranked with the best weight of the
+other folds. A weight is worth storing if its cross-validated gain over the current weight exceeds a standard error. With
+few questions, the gain must exceed `FEW_MARGIN` standard errors.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever
 
 GRIDS: dict[str, DoubleArray] = {"alpha": np.arange(21) / 20, "evidence": np.append(0, 2 ** (np.arange(-6, 7) / 2))}
-"""By name of a weight, the values to try: shares of the vectors, and factors of the evidence from 1/8 to 8, and 0."""
+"""Values to try for each weight: shares of the vectors for alpha; 0 and factors from 1/8 to 8 for the evidence."""
 
 CUTOFF = 10
 """Number of places that count in MRR@10."""
 
 FEW_QUESTIONS = 100
-"""Number of questions below which a gain must exceed `FEW_MARGIN` standard errors. The chosen weight is then the weight
-nearest to the default that is at most one standard error worse than the best, because the best weight on few questions
-lies far off by chance: on samples of 10 to 50 questions, the best alpha loses up to 0.019 of MRR@10, this rule 0.0001."""
+"""Number of questions below which a gain must exceed `FEW_MARGIN` standard errors. Then the weight nearest to the default
+is chosen among those at most one standard error worse than the best. With few questions, the best weight may be far off by
+chance: on samples of 10 to 50 questions, the best alpha loses up to 0.019 of MRR@10, this rule 0.0001."""
 
 FEW_MARGIN = 1.645
 """One-sided 95 % quantile of the normal distribution."""
@@ -44,12 +44,12 @@ class WeightSearch:
 
     name: str
     default: float  #: the weight in use before
-    best: float  #: the best of the grid on all questions; the smallest, if several are best
-    mrr: DoubleArray  #: with each weight of the grid, of shape (w,)
+    best: float  #: best weight of the grid on all questions; the smallest in case of a tie
+    mrr: DoubleArray  #: MRR@10 with each weight of the grid, of shape (w,)
     mrr_default: float
-    mrr_searched: float  #: with the best weight: searched on the questions that it is reported on, so too good
-    mrr_cross_validated: float  #: each question ranked with the weight that is best on the other folds
-    standard_error: float  #: of `gain`
+    mrr_searched: float  #: MRR@10 with `best` on the questions that chose it, so too optimistic
+    mrr_cross_validated: float  #: MRR@10 where each question is ranked with the best weight of the other folds
+    standard_error: float  #: standard error of `gain`
     margin: float  #: standard errors that `gain` must exceed
     cautious: float  #: the weight to use if it helps
 
@@ -89,7 +89,7 @@ class Tuning:
         return {item.name: item.weight for item in self.searches if item.helps}
 
     def as_record(self, found_on: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the record that an index stores: weights, gains, and data (`found_on`), such as names of files."""
+        """Return the record that an index stores: weights, gains, and `found_on`, which describes the questions."""
         data = {"questions": self.questions, "folds": self.folds, "seed": self.seed, "measure": f"MRR@{CUTOFF}"}
         date = datetime.now(timezone.utc).date().isoformat()
         searches = {item.name: item.as_json() for item in self.searches}
@@ -104,10 +104,10 @@ def tune(
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Tuning:
-    """Search the weights of a retriever's method on questions with known answers, one after another.
+    """Search the weights of a retriever's method, one after another, on questions with known answers.
 
-    Questions without a relevant passage in the index are left out. `folds` (at least 2) and `seed` are those of the
-    cross-validation. `progress` is called with the number of questions done with a weight.
+    Questions without a relevant passage in the index are left out. `folds` (at least 2) and `seed` define the
+    cross-validation. `progress` is called with the number of questions that were ranked with a weight.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def tunable(method: str) -> list[str]:
 
 
 def fold_of(n: int, folds: int, seed: int) -> IntArray:
-    """Assign n questions to folds of about equal size by chance, of shape (n,)."""
+    """Assign n questions at random to folds of about equal size. Returns the fold of each question, of shape (n,)."""
     if folds < 2 or n < folds:
         raise InputError(
             f"there are {counted(n, 'question')} with a relevant passage in the index, and {folds} folds; give at least "
@@ -154,7 +154,7 @@ def fold_of(n: int, folds: int, seed: int) -> IntArray:
 
 
 def search(name: str, default: float, grid: DoubleArray, ranks: DoubleArray, fold: IntArray) -> WeightSearch:
-    """Choose a weight by the reciprocal ranks of q questions with the w weights of a grid and, last, with the default.
+    """Choose a weight by the reciprocal ranks of q questions with each weight of a grid and, last, with the default.
 
     `ranks` has the shape (q, w + 1).
     """

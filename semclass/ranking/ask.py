@@ -37,8 +37,8 @@ class AnswerSentence:
     text: str  #: the sentence, in one line
     id: str  #: id of its passage
     metadata: Mapping[str, Any]  #: metadata of its passage
-    start: int  #: place of its first character in the text of the passage
-    end: int  #: place of the character after its last
+    start: int  #: position of its first character in the text of the passage
+    end: int  #: position of the character after its last
     score: float  #: the number by which sentences are sorted
 
 
@@ -48,7 +48,7 @@ class Answer:
 
     question: str
     sentences: tuple[AnswerSentence, ...]  #: best first; may be empty
-    answered: bool  #: by the threshold of the index, or in the words of the language model
+    answered: bool  #: whether there is an answer, by the threshold of the index or by the language model
     answerable: float | None = None  #: see :class:`semclass.SearchResult`
     certainty: str | None = None  #: see :class:`semclass.SearchResult`
     text: str = ""  #: the answer of a language model, which cites sentences by number, such as ``[1]``

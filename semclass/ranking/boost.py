@@ -1,6 +1,6 @@
-"""Ranks passages higher if your own head gives them the same label as the question.
+"""Ranks passages higher if a head of your own predicts the same label for them and for the question.
 
-A passage gains weight * P(label | question) * P(label | passage). The index keeps the label and the second probability.
+A passage's score grows by weight * P(label | question) * P(label | passage). The index stores label and P(label | passage).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from semclass.index.remote import SearchIndex
 from semclass.ranking.methods import Method
 
 BOOST = 0.5
-"""Default weight. For a taxonomy that tells right from wrong passages, 0.5 to 1 was best: ``docs/decisions/settled.md``."""
+"""Default weight. If classes separate right from wrong passages, 0.5 to 1 was best: ``docs/decisions/settled.md``."""
 
 CANDIDATES = 10  #: number of passages that a boost re-ranks after a method that re-ranks none
 

@@ -26,13 +26,13 @@ GENERAL_PASSAGES = 20
 WORD = re.compile(r"[^\W_]+")
 
 _Word: TypeAlias = tuple[str, float, list[IntArray]]
-"""A word of a question as the text has it, its weight, and for each occurrence the places of its pieces in the question."""
+"""A word as the question writes it, its weight, and for each occurrence the places of its word pieces in the question."""
 
 
 def explain(
     models: Models, query: Query, found: Candidates, passages: Sequence[Passage], idf: FloatArray
 ) -> list[Explanation]:
-    """Explain the first places of a ranking, which have `passages`; `idf` is that of the question's word pieces, (m,)."""
+    """Explain the first places of a ranking, which hold `passages`. `idf` belongs to the question's word pieces, (m,)."""
     places = found.order[: len(passages)]
     pieces, classes = models.encoder.vocabulary, models.passages.classes
     read = np.unique(np.concatenate([query.terms, *(found.evidence.pieces.row(place) for place in places)]))
@@ -51,9 +51,9 @@ def explain(
 
 
 def question_idf(query: Query, index: SearchIndex, models: Models) -> FloatArray:
-    """Inverse document frequency of the word pieces of a question in an index, float32 (m,): that of their words.
+    """Return the inverse document frequency in an index of the word of each word piece of a question, float32 (m,).
 
-    Function words, which no index counts, have that of general text, or 0 without a pair head.
+    No index counts function words, so they have the frequency of general text, or 0 if there is no pair head.
     """
     vocabulary = models.encoder.vocabulary
     pieces, stems = [vocabulary[piece] for piece in query.terms.tolist()], stem_words(index.language)
@@ -126,9 +126,9 @@ def _written(word: str, piece: str, words: dict[str, str]) -> str:
 
 
 def best_sentence(query: Query, words: Sequence[_Word], candidates: Candidates, place: int, text: str) -> Span | None:
-    """Return the place of the candidate's sentence, with all of its lines, that is nearest to the question.
+    """Return the position of the candidate's sentence that is nearest to the question, with all of its lines.
 
-    That is the one with the largest sum of its cosine and the weights of the question's words that it holds.
+    It has the largest sum of its cosine and the weights of the question's words in it.
     """
     vectors, spans = candidates.evidence.sentences.row(place), sentence_spans(text)
     theirs = [as_written(text[slice(*span)]) for span in spans]

@@ -1,6 +1,6 @@
-"""The methods of ranking, by name: objects that say what they read, how passages are found, and how they are ordered.
+"""The methods of ranking, by name. Each is an object that defines its inputs, and how it finds and orders passages.
 
-The default also says how certain its first hit is, and how probable it is that a passage answers.
+The default method also estimates the certainty of its first hit, and the probability that a passage answers.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from semclass.scoring.fusion import fused
 COVERAGE = "coverage"
 """Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
 
-The share is the best BM25 score of any passage, divided by the highest that a passage can reach for the question. With a
-smaller share, the weight is smaller in proportion. Models of several languages set it; the default, 0, always gives BM25
-its full weight.
+The share is the best BM25 score of any passage, divided by the highest score that a passage can reach for the question.
+With a smaller share, the weight is smaller in proportion. Models for several languages set `COVERAGE`. With the default,
+0, BM25 always has its full weight.
 """
 
 DEFAULT = "default"
 """Default method of a search, chosen by ``python -m bench retrieval``, with each set left out in turn."""
 
 BY_WORDS: Mapping[str, float] = {"alpha": 0.15, "sparse": 0.0}
-"""Weights of the convex fusion of passages in other languages, whose vectors and learnt words say little."""
+"""Weights of the convex fusion for passages in other languages, because their vectors and learnt words are unreliable."""
 
 NEIGHBOURS_BY_WORDS = 0.5
 """Weight of the pair feature ``neighbours`` in other languages, by ``python -m bench languages``."""
 
 CERTAINTIES = ("strong", "likely", "weak")
-"""The words. A ``"strong"`` first hit is right in at least 85 %, a ``"likely"`` one more often than not, and a
-``"weak"`` one is no better than the next hit, or not about the question.
+"""Values of :func:`certainty`. A ``"strong"`` first hit is right in at least 85 % of cases, and a ``"likely"`` one more
+often than not. A ``"weak"`` one is no better than the next hit, or is not about the question.
 """
 
-CERTAINTY_DEPTH = 10  #: number of first places among which another passage may give more of the requested answer
-MAX_BEHIND = 2.0  #: how much more of it, in log-odds, another passage may give if the first hit is to be strong
+CERTAINTY_DEPTH = 10  #: number of first places in which another passage may provide more of the answer
+MAX_BEHIND = 2.0  #: most log-odds by which another passage may provide more of it if a first hit is strong
 
 STRONG, LIKELY, NEAR, RELEVANT = 0.3, 0.1, 0.45, 0.04
-"""Least values from which a word holds: the least at which the sentence on `CERTAINTIES` is true of manuals, too.
+"""Thresholds of the certainties: the smallest for which the statements on `CERTAINTIES` also hold for manuals.
 
-The first two bound the lead; ``python -m bench carry`` shows how often each word is right. A first passage below the last
-two, its cosine and its relevance, is not about the question.
+`STRONG` and `LIKELY` are thresholds of the lead. ``python -m bench carry`` shows how often each certainty is right. A
+first passage is not about the question if its cosine is below `NEAR` and its relevance is below `RELEVANT`.
 """
 
 LEAD_WEIGHT = 2.0
@@ -97,8 +97,8 @@ class Fusion:
 class ByEvidence:
     """Adds the evidence of pair features to a convex fusion.
 
-    Passages in a language that the models do not read are ranked by the words that they share with the question, unless
-    the search has weights of its own.
+    Passages in a language that the models do not read are ranked by the words that they share with the question. Weights
+    of the search take precedence over this.
     """
 
     name: str
@@ -149,7 +149,7 @@ def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
 
 
 def answerable(lead: float, relevance: float) -> float:
-    """Return the probability that a passage answers: that the first does, the more the further it leads."""
+    """Return the probability that the first passage answers the question, which grows with its `lead`."""
     odds = float(log_odds(np.asarray(relevance), _MIN_PROBABILITY))
     return float(1 / (1 + np.exp(-odds - LEAD_WEIGHT * lead)))
 
@@ -157,8 +157,9 @@ def answerable(lead: float, relevance: float) -> float:
 def certainty(lead: float, behind: float, near: float, relevance: float) -> str:
     """Return one of `CERTAINTIES` for the first of several passages.
 
-    `lead` is its score minus the best of the others, `behind` how much more of the requested answer another of the first
-    passages gives, in log-odds, `near` its cosine with the question, and `relevance` its probability of answering.
+    `lead` is its score minus the best score of the others. `behind` is the most by which another of the first passages
+    provides more of the answer, in log-odds. `near` is its cosine with the question, and `relevance` its probability of
+    answering.
     """
     if lead < LIKELY or (near < NEAR and relevance < RELEVANT):
         return "weak"
@@ -166,10 +167,10 @@ def certainty(lead: float, behind: float, near: float, relevance: float) -> str:
 
 
 Method: TypeAlias = Fusion | ByEvidence | BySignal
-"""A method of ranking, with a `name`, and the names of the `weights` that it reads.
+"""A method of ranking: its `name`, the names of its `weights`, and how it ranks.
 
-It says what it `needs` of question and passages, its `scoring` of passages before re-ranking, how many `candidates` it
-re-ranks unless a search says so (0: none), how it puts these in `order`, and whether it `is_sum`, so that a boost can be
+`needs` names the parts of question and passages that it reads. `scoring` scores passages before re-ranking. `candidates` is
+the default number of passages to re-rank, or 0 for none, and `order` re-ranks them. If `is_sum` is true, a boost can be
 added.
 """
 
@@ -187,9 +188,8 @@ METHODS: Mapping[str, Method] = {
         *THESIS,
     )
 }
-"""Each method by its name. ``bm25``, which encodes no question,
-and ``dense`` rank by one score each, and ``convex`` and ``rrf`` fuse three. The methods from ``hybrid`` on use the sum of
-the reference thesis, dense + w * BM25.
+"""Each method by its name. ``bm25`` and ``dense`` rank by one score each, and ``bm25`` encodes no question. ``convex`` and
+``rrf`` fuse three scores. The methods from ``hybrid`` on use the sum of the reference thesis, dense + w * BM25.
 """
 
 RERANKING = tuple(method.name for method in METHODS.values() if method.candidates)  #: methods that re-rank candidates
@@ -197,7 +197,7 @@ WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method
 
 
 def method_for(models: Models, name: str) -> Method:
-    """Return a method, or ``convex`` in place of ``default`` without a pair head. Refuse one whose heads are missing."""
+    """Return a method. Without a pair head, ``default`` becomes ``convex``. Refuse a method whose heads are missing."""
     method = METHODS[name]
     if name == DEFAULT and models.pair_heads is None:
         return CONVEX

@@ -1,8 +1,8 @@
-"""Loads the models that rank, all for the same encoder, among them a test for the language of passages.
+"""Loads the models for ranking, which share one encoder, and tests the language of passages.
 
-The test is naive Bayes: the mean over the best candidates of how much more frequent each word piece is in English, which
-the shipped models read, than in other languages. Passages decide, because a question may be too short, and because
-evidence finds the names in a question of another language better than fusion does.
+The test is naive Bayes: for each word piece, how much more frequent it is in English, which the shipped models read, than
+in other languages. The test averages this over the best candidates. Passages decide, because a question may be too short,
+and because evidence finds the names in a foreign question better than fusion does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LANGUAGE_DEPTH = 10  #: number of candidates that the test reads
 MIN_PIECES = 50  #: word pieces below which candidates say too little, because names outweigh the other words
 
 UNREAD = -4.0
-"""Mean of a question up to which it is in another language, whatever its candidates: most of its letters are unknown."""
+"""Mean up to which a question itself is in another language, whatever its candidates. Most of its letters are unknown."""
 
 MIN_ENGLISH = -0.8
 """Mean from which candidates are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one set
@@ -63,7 +63,7 @@ class LanguageWarning(UserWarning):
 
 @dataclass(frozen=True)
 class LanguageTest:
-    """Tells English from other languages by word pieces."""
+    """Distinguishes English from other languages by word pieces."""
 
     logs: FloatArray  # how much more frequent each word piece is in English, natural logarithms, (vocabulary,)
 
@@ -74,7 +74,7 @@ class LanguageTest:
         return cls((artifact.array("pieces.npy", (len(encoder.is_term),)) / UNITS).astype(np.float32))
 
     def language(self, query: Query, candidates: Candidates) -> str:
-        """Return `ENGLISH` or `OTHER`, the language of the first candidates, or of a question that cannot be read."""
+        """Return the language of the first candidates, or of a question in unknown letters: `ENGLISH` or `OTHER`."""
         rows = candidates.evidence.pieces
         pieces = rows.values[: rows.offsets[min(LANGUAGE_DEPTH, len(candidates))]]
         tests = ((pieces, MIN_PIECES, MIN_ENGLISH), (query.terms, 1, UNREAD))
@@ -102,7 +102,7 @@ class Needs:
     tokens: bool = False  #: token vectors, vectors of sentences, and word pieces, which the pair head reads
 
     def encoded(self, explain: bool = False) -> dict[str, bool]:
-        """Return what to encode of questions and passages; explanations read all of it."""
+        """Return the parts of questions and passages to encode. Explanations need all parts."""
         wanted = {name: getattr(self, name) for name in ("vectors", "tokens", "classes")}
         return {**{name: explain or value for name, value in wanted.items()}, "sparse": self.sparse}
 
@@ -135,9 +135,9 @@ class Models:
         models
             Folder with the layout of the shipped ``models/``, or the name of an installed package of models, such as
             ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither; ``pairs`` and
-            ``fusion`` are optional. If None, the shipped encoder gets the shipped heads, and any other `encoder` none.
+            ``fusion`` are optional. If None, the shipped heads are used with the shipped encoder, and none with another.
         encoder
-            A loaded encoder, or what :func:`semclass.encoders.onnx_encoder.open_encoder` opens. Defaults to that of
+            A loaded encoder, or a name for :func:`semclass.encoders.onnx_encoder.open_encoder`. Defaults to the encoder in
             `models`.
         heads
             Heads of your own, by the metadata field that each head fills.
@@ -204,7 +204,7 @@ class Models:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights by name: of fusion and, with the heads for it, of re-ranking."""
+        """Default weights by name: those of fusion, and those of re-ranking if the models have the heads for it."""
         classes = {"class": CLASS_WEIGHT} if self.has_classes else {}
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         learnt = self.passage_encoder.sparse is not None
@@ -216,7 +216,7 @@ class Models:
         return self.has_classes >= needs.classes and (self.pair_heads is not None) >= needs.tokens
 
     def check(self, needs: Needs) -> None:
-        """Raise an InputError, which tells how to train them, if heads are missing that a ranking needs."""
+        """Raise an InputError if heads that a ranking needs are missing. The message explains how to train them."""
         if needs.classes and not self.has_classes:
             raise InputError(
                 f"there are no class heads for this encoder, but this method needs two class heads; {TRAIN_CLASSES}"
@@ -235,8 +235,9 @@ class Models:
     ) -> list[Query]:
         """Encode and classify questions. Raises an InputError if the encoder returns NaN or infinity.
 
-        Without `classes`, encoding takes a quarter less time; without `tokens` (token vectors) too, less than half. Without
-        `vectors` nothing is encoded but what tells the sentences that ask; the questions can be ranked by words alone.
+        Without `classes`, encoding takes a quarter less time. Without `tokens` (token vectors) as well, it takes less than
+        half the time. Without `vectors`, the encoder only serves to find the sentences that ask, and ranking can use only
+        words.
         """
         if not vectors:
             none, focus = np.zeros(0, np.float32), query_focus(self.encoder, questions, self.generic)
@@ -262,9 +263,9 @@ def read_questions(
     generic: Head | None = None,
     tokens: bool = True,
 ) -> list[Query]:
-    """Encode and classify questions: of several sentences, those that :mod:`semclass.heads.query_focus` chooses.
+    """Encode and classify questions. Of long texts, only the sentences from :mod:`semclass.heads.query_focus` are read.
 
-    At most `MAX_CHARACTERS` characters and `PIECES` word pieces are read, as each is compared with those of all candidates.
+    At most `MAX_CHARACTERS` characters and `PIECES` word pieces are read, because all are compared with all candidates.
     """
     focus = query_focus(encoder, texts, generic)
     read = [part.text[:MAX_CHARACTERS] for part in focus]

@@ -32,7 +32,7 @@ class SearchOptions:
     Attributes
     ----------
     method
-        A method of :data:`semclass.ranking.methods.METHODS`. If None, :attr:`semclass.HybridRetriever.method`.
+        A method of :data:`semclass.ranking.methods.METHODS`. Defaults to :attr:`semclass.HybridRetriever.method`.
     weights
         Weights by name, in place of the weights in :attr:`semclass.HybridRetriever.weights`. Weights that the method
         does not read have no effect. ``alpha`` and ``coverage`` are from 0 to 1, and all other weights are at least 0.
@@ -43,7 +43,7 @@ class SearchOptions:
         in their order before re-ranking, so that the first hits do not depend on `k`.
     where
         A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. The search
-        filters before it ranks, so it returns `k` matching passages if the index holds as many.
+        filters before it ranks, so it returns `k` matching passages if the index holds that many.
     boost
         Names of heads that both the models and the index have, or weights by these names. A passage ranks higher if the
         head gives it the same label as the question, see ``semclass.ranking.boost``.

@@ -1,4 +1,4 @@
-"""Re-ranks passages of another source, such as another search engine, a database or a web page.
+"""Re-ranks passages from another source, such as a search engine, a database or a web page.
 
 The last encoded texts are kept, so that re-ranking them for another question costs little.
 """
@@ -77,7 +77,7 @@ class TextCache:
     def read(
         self, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool, language: str
     ) -> tuple[dict[str, Ragged], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the arrays of n texts, at least one, and whether each is too long, and was encoded before, (n,) each."""
+        """Return the arrays of n >= 1 texts, and for each text whether it is too long, and whether it was in the cache."""
         keys = [(text, classes, language) for text in texts]
         with self._lock:
             kept = {key: self._kept[key] for key in keys if key in self._kept}
@@ -129,8 +129,8 @@ class Reranker:
     ) -> Reranker:
         """Load the models, which must include a pair head. See :meth:`semclass.Models.load`.
 
-        `cache_mb` is the most megabytes of encoded texts that are kept for the next questions. A text of 100 words
-        takes about 10 kB; 0 keeps none.
+        `cache_mb` limits the megabytes of encoded texts that are kept for the next questions. A text of 100 words takes
+        about 10 kB. With 0, no texts are kept.
         """
         return cls(Models.load(models, encoder=encoder, threads=threads), TextCache(cache_mb))
 
@@ -161,7 +161,7 @@ class Reranker:
         Returns
         -------
         SearchResult
-            The hits, best first. ``index`` of a hit is its place in `passages`, from 0, and ``rank_before`` from 1.
+            The hits, best first. ``index`` of a hit is its place in `passages`, from 0; ``rank_before`` counts from 1.
         """
         texts, items = [check_text(question, "question")], [check_passages(passages, "passages")]
         return self._ranked(texts, items, k, method, weights, explain)[0]
@@ -243,10 +243,10 @@ class Reranker:
         weights: Mapping[str, float],
         needed: Mapping[str, bool],
     ) -> list[tuple[Candidates, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
-        """Encode passages, and score them as an index would, with the word statistics of these passages.
+        """Encode passages, and score them as an index would, with word statistics of only these passages.
 
-        Also returns whether each passage has a sentence that is too long to be read, and was encoded for an earlier
-        question.
+        Also returns for each passage whether one of its sentences is too long to be read, and whether the passage was
+        encoded for an earlier question.
         """
         encoder, places = self.models.passage_encoder, dict[Text, int]()
         rows_of = [[places.setdefault(parts_of(item)[:2], len(places)) for item in some] for some in passages]

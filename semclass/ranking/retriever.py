@@ -126,12 +126,12 @@ class HybridRetriever:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights of a search: of the models, or as ``semclass tune`` stored them in the index."""
+        """Default weights of a search: those of the models, or those that ``semclass tune`` stored in the index."""
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
     def method(self) -> str:
-        """Method of a search that names none: ``"default"``, or as ``semclass tune --method`` stored it in the index."""
+        """Default method of a search: ``"default"``, or the method that ``semclass tune --method`` stored in the index."""
         name: str = self.index.tuned.get("method", DEFAULT)
         check_choice(name, tuple(METHODS), "the method of the index")
         return name
@@ -144,7 +144,7 @@ class HybridRetriever:
 
     @property
     def local_index(self) -> PassageIndex:
-        """The index, for work on every passage. Raises an InputError if the index is on a server."""
+        """The index, if all its passages can be read here. Raises an InputError if the index is on a server."""
         if not isinstance(self.index, PassageIndex):
             raise InputError(
                 f"this needs every passage, and a {type(self.index).__name__} returns only the best; use the local index "
@@ -188,7 +188,7 @@ class HybridRetriever:
         options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> list[SearchResult]:
-        """Search for questions, which are encoded together, and return one result per question, in the same order."""
+        """Search for several questions, and return one result per question, in the same order. Encodes them together."""
         return self._search(check_texts(questions, "questions"), k, options, keywords)
 
     def ask(
@@ -198,7 +198,7 @@ class HybridRetriever:
         options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> Answer:
-        """Find at most `k` sentences that answer a question, at most three from one passage, without a language model."""
+        """Find at most `k` sentences that answer a question, at most three per passage. Needs no language model."""
         limit = check_positive(k, "k")
         result = self.search(question, READ_HITS, options, **keywords)
         return answer_from(self.models, question, result, limit, self.answerable_from)
@@ -269,10 +269,10 @@ class HybridRetriever:
         evidence: bool = True,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Return the n best passages by a method's scores before re-ranking, best first; an index may hold fewer.
+        """Return the n best passages, or fewer, by a method's scores before re-ranking, best first.
 
-        `weights` replace those in :attr:`weights`. Without `evidence`, the rows of token and sentence vectors and of terms
-        are empty. `where` is that of :class:`semclass.SearchOptions`.
+        `weights` replace those in :attr:`weights`. Without `evidence`, the rows of token vectors, sentence vectors and
+        terms are empty. `where` is a filter, see :class:`semclass.SearchOptions`.
         """
         used = {**self.weights, **(weights or {})}
         passage_encoder = self.models.passage_encoder if evidence else None

@@ -14,7 +14,7 @@ from semclass.index.candidates import Candidates, Query, Scoring, summed
 from semclass.ranking.models import Models, Needs, Weights
 
 Signal: TypeAlias = Callable[[Models, Query, Candidates, bool], tuple[DoubleArray, DoubleArray]]
-"""Gives a signal of n candidates and the probabilities behind it, each (n,); with the flag, labels of 0 and 1."""
+"""Computes a signal of n candidates and its probabilities, each (n,). If the flag is set, the signal is 0 or 1."""
 
 
 def class_match(
@@ -22,9 +22,10 @@ def class_match(
 ) -> DoubleArray:
     """Return how well the classes of passages match the classes of a question, float64 of shape (n,), in [0, 1].
 
-    `question` is P(class | question), (n_classes,), `passages` P(class | passage), (n, n_classes), and `thresholds` the
-    probability from which a passage has a class. ``"hard"`` is 1 if the passage has the question's most probable class,
-    or else 0, as in the reference system; ``"soft"`` the inner product: P(both have one class) if they are independent.
+    `question` is P(class | question), (n_classes,), and `passages` is P(class | passage), (n, n_classes). `thresholds`
+    holds the probabilities from which a passage has a class. As in the reference system, ``"hard"`` is 1 if the passage
+    has the question's most probable class, else 0. ``"soft"`` is the inner product, P(both have one class) if they are
+    independent.
     """
     if kind == "hard":
         asked = int(question.argmax())
@@ -43,7 +44,7 @@ def class_signal(models: Models, query: Query, candidates: Candidates, hard: boo
 def entailment_signal(
     models: Models, query: Query, candidates: Candidates, hard: bool
 ) -> tuple[DoubleArray, DoubleArray]:
-    """Return P(passage answers question), or whether it reaches the threshold of the head."""
+    """Return P(passage answers question), or 1 if it reaches the threshold of the head and 0 if not."""
     relevance = models.pairs.relevance(models.pairs.features(query, candidates))
     label = (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
     return label if hard else relevance, relevance
@@ -51,9 +52,9 @@ def entailment_signal(
 
 @dataclass(frozen=True)
 class BySignal:
-    """Re-ranks the ten best passages by dense + w * BM25. It adds weight * signal to their scores.
+    """Finds the ten best passages by dense + w * BM25, and adds weight * signal to their scores.
 
-    Without a weight, it puts candidates with a positive signal first. Within both groups, order and scores stay.
+    Without a weight, it puts candidates with a positive signal first. Order within both groups, and scores, stay the same.
     """
 
     name: str

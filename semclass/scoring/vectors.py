@@ -57,7 +57,7 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
-    """Return a lower bound of the n-th largest score (n >= 1), usually a close one, or the least number if there are fewer."""
+    """Return a lower bound of the n-th largest score (n >= 1), usually a close one. With fewer, return the least number."""
     if len(scores) < n:
         return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
     width = min(max(len(scores) // (GROUPS_PER_SCORE * n), 1), MAX_GROUP_SIZE)
