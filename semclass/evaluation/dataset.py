@@ -133,7 +133,7 @@ def followed(judged: Judgements, index: PassageIndex) -> Judgements:
 
 
 def judged_dataset(path: str | Path, index: PassageIndex | None = None) -> Dataset:
-    """Read the questions with a passage judged right, and follow passages renamed in `index`. A question's text is its id."""
+    """Read questions with a passage judged right, and follow passages renamed in `index`. A question's text is its id."""
     judged = read_judgements(path)
     judged = judged if index is None else followed(judged, index)
     relevance = {text: {name: 1 for name, right in passages.items() if right} for text, passages in judged.items()}
