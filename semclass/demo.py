@@ -35,7 +35,7 @@ ASKS_FOR = {
 
 
 def story(models: Path | None) -> Iterator[tuple[str, str]]:
-    """Run the demonstration with the models of a folder, and tell it by kind (heading, text, good or command) and text."""
+    """Run the demonstration with the models of a folder. Yields lines with their kind: heading, text, good or command."""
     started = time.perf_counter()
     loaded, passages = Models.load(models), read_passages(CORPUS)
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
@@ -47,7 +47,7 @@ def story(models: Path | None) -> Iterator[tuple[str, str]]:
     yield "heading", "What does a question ask for?"
     for found in loaded.questions.classify(QUESTIONS):
         yield "text", f"  {found.text:<36}{ASKS_FOR.get(found.label, found.label)} ({found.probability:.0%} sure)"
-    yield "heading", "Which passage answers it? The first of a search, and after re-ranking:"
+    yield "heading", "Which passage answers it? The first hit before and after re-ranking:"
     hits = retriever.search(QUESTIONS[0])
     yield "text", f"  {QUESTIONS[0]}"
     for kind, name, hit in (("text", "before", min(hits, key=lambda hit: hit.rank_before)), ("good", "after", hits[0])):
@@ -55,7 +55,7 @@ def story(models: Path | None) -> Iterator[tuple[str, str]]:
     yield "heading", "What does it cost?"
     classify = _median_ms(lambda: loaded.questions.classify(QUESTIONS[:1]))
     search = _median_ms(lambda: retriever.search(QUESTIONS[0]))
-    yield "text", f"  {classify:.1f} ms from a question to what it asks for, {search:.1f} ms to ranked passages"
+    yield "text", f"  {classify:.1f} ms to classify a question, {search:.1f} ms to search and re-rank passages"
     yield (
         "text",
         "  a prompted language model of 20 billion parameters: a second (assumed) for each question and passage",

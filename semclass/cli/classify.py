@@ -15,7 +15,7 @@ from semclass.cli.options import shorten, show
 from semclass.core.errors import InputError
 
 Line = tuple[dict[str, Any], str]
-"""A record for JSON, and the text that people read."""
+"""A record for JSON output, and the line for text output."""
 
 
 @click.command()
@@ -32,7 +32,7 @@ Line = tuple[dict[str, Any], str]
 @click.option(
     "--head",
     type=options.any_path,
-    help="texts: folder of a head that `semclass train` wrote; or in_scope, shipped: what documents may answer.",
+    help="texts: folder of a head that `semclass train` wrote; or in_scope, a shipped head: can documents answer?",
 )
 @click.option(
     "--labels",

@@ -63,7 +63,7 @@ def evaluate(
 ) -> None:
     """Measure every ranking method on questions with known answers, and say which is best.
 
-    DATA is a folder in BEIR format (corpus.jsonl, queries.jsonl and qrels), or a file of judgements as `tune` reads it.
+    DATA is a folder in BEIR format (corpus.jsonl, queries.jsonl and qrels), or a file of judgements, see `tune`.
     Other tools, such as ir-measures, read the rankings that --runs writes.
     """
     from semclass.evaluation import evaluate
@@ -183,11 +183,11 @@ def tune(
     """Tune the search weights on questions with known answers, and store them in INDEX.
 
     The weights are those of the method of INDEX: alpha, the share of the vectors, from 0 to 1, and the weight of the
-    evidence from 0 to 8. Cross-validation compares the best value with the default. A tuned weight is stored only if its
-    gain exceeds one standard error, or 1.645 standard errors with fewer than 100 questions. `search` and `evaluate --index`
-    then use the stored weights unless you give --weight.
+    evidence, from 0 to 8. Cross-validation compares the best value of a weight with its default. A tuned weight is stored
+    only if its gain exceeds one standard error, or 1.645 standard errors with fewer than 100 questions. `search` and
+    `evaluate --index` then use the stored weights unless you give --weight.
 
-    With --method, nothing is tuned: searches that name no method use this one. `evaluate` says which method is best.
+    With --method, the command only stores the default method of searches. `evaluate` says which method is best.
     """
     from semclass.evaluation import tune
     from semclass.evaluation.dataset import judged_dataset
@@ -226,7 +226,7 @@ def calibrate(
     """Choose the threshold of `answerable` on questions with known answers, and store it in INDEX.
 
     Below the threshold, a question is more often unanswered than answered, and `search` says that probably no passage
-    answers it. Judge the first hits of your own questions: questions without an answer in INDEX are needed, too.
+    answers it. Judge the first hits of your own questions. Some of these questions must have no answer in INDEX.
     """
     from semclass.evaluation.calibrate import calibrate, judged_questions
     from semclass.evaluation.dataset import followed, read_judgements
@@ -276,7 +276,7 @@ def _calibration(result: Calibration) -> Iterator[str]:
     if result.threshold is None:
         missing = {"answered": result.answered, "unanswered": result.questions - result.answered}
         if rare := [f"{count} of {MIN_QUESTIONS} {kind}" for kind, count in missing.items() if count < MIN_QUESTIONS]:
-            yield f"a threshold needs {MIN_QUESTIONS} answered and {MIN_QUESTIONS} unanswered questions; here are"
+            yield f"a threshold needs {MIN_QUESTIONS} answered and {MIN_QUESTIONS} unanswered questions; there are only"
             yield f"{' and '.join(rare)} ones. An unanswered question is one whose first hit is judged wrong"
             return
         yield f"no clear separation: in {result.separation:.0%} of pairs, the answered question has the larger value;"

@@ -30,9 +30,9 @@ KINDS = {
     "skipped": "skipped {} that cannot be read",
     "cut": "truncated {} that can be read only in part",
     "empty": "skipped {} without text",
-    "copy": "left out {} with the text of another one; --keep-copies keeps all",
+    "copy": "left out {} with the same text as another; --keep-copies keeps all",
 }
-"""Kinds of :class:`semclass.documents.readers.Skipped` files, and how a list of them begins."""
+"""First words of the list of each kind of :class:`semclass.documents.readers.Skipped` files."""
 
 _options = options.together(
     click.option(
@@ -59,7 +59,7 @@ _options = options.together(
         help="Keep text that most files of a folder repeat, such as footers. Default: leave it out (semclass-documents).",
     ),
     click.option(
-        "--keep-copies", is_flag=True, help="Keep files with the text of another one. Default: leave them out."
+        "--keep-copies", is_flag=True, help="Keep files with the same text as another file. Default: leave them out."
     ),
     options.heads,
     options.json_output,
@@ -94,7 +94,7 @@ class Reading:
     def passages(
         self, path: Path, label: str, before: Sequence[str] = ()
     ) -> Iterator[tuple[Iterator[semclass.Passage], Progress]]:
-        """Read the passages of a file or folder with progress, and list at the end what was left out, whatever happened.
+        """Read passages of a file or folder with progress. At the end, even after an error, list the files that were left out.
 
         It is an error if most files of a folder cannot be read, unless `partial`. `before` holds the keys of boilerplate
         that an earlier run left out.
@@ -200,7 +200,7 @@ def _list(head: str, lines: Sequence[str]) -> None:
     for line in [head, *lines[:LISTED]] if lines else ():
         echo(f"{'' if line is head else '  '}{' '.join(line.split())}", err=True)  # a name may hold ends of lines
     if len(lines) > LISTED:
-        echo(f"  and {len(lines) - LISTED} more, which --json lists", err=True)
+        echo(f"  and {len(lines) - LISTED} more; --json lists all", err=True)
 
 
 _folder = click.argument("folder", type=options.any_path, metavar="DIR")
@@ -219,7 +219,7 @@ def index() -> None:
 @click.option(
     "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
 )
-@click.option("--language", metavar="NAME", help="Language of the texts, such as german. [default: found out]")
+@click.option("--language", metavar="NAME", help="Language of the texts, such as german. [default: detected]")
 @click.option(
     "--mark-duplicates",
     is_flag=True,
@@ -239,8 +239,8 @@ def build(
 ) -> None:
     """Build an index from SOURCE.
 
-    SOURCE is a document, a folder of documents, JSON lines (- for standard input), or a BEIR folder. A row of a list of
-    records, such as a CSV file of tickets, is one passage, and its columns are metadata. To resume an interrupted build,
+    SOURCE is a document, a folder of documents, JSON lines (- for standard input), or a BEIR folder. In a list of records,
+    such as a CSV file of tickets, each row is one passage, and its columns are metadata. To resume an interrupted build,
     run the same command again. An existing index is replaced only with --replace, and only when the new index is complete.
     """
     from semclass.index.folder import check_target, store
@@ -431,7 +431,7 @@ def info(folder: Path, *, as_json: bool) -> None:
         found_on = tuned.get("found_on", {})
         lines.append(f"tuned on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
     if "answerable" in tuned:
-        lines.append(f"nothing seems to answer below answerable {tuned['answerable']['from']:.2f}")
+        lines.append(f"probably no answer below answerable {tuned['answerable']['from']:.2f}")
     show({"index": str(folder), **contents}, "\n".join(lines), as_json=as_json)
 
 

@@ -1,7 +1,7 @@
 """The command line.
 
-With ``--json`` standard output holds JSON lines and nothing else; progress and notes go to standard error. Nothing is
-coloured; on a terminal, words of a hit that match are bold. Exit codes: 0; 1 where a reader of the output left early; 2 for
+With ``--json``, standard output holds JSON lines and nothing else; progress and notes go to standard error. Output has no
+colours. On a terminal, matching words of a hit are bold. Exit codes: 0; 1 if a reader of the output left early; 2 for
 input that is not allowed, damaged files and missing extras; 130 for an interruption.
 """
 

@@ -1,6 +1,6 @@
-"""Options that several commands share, how their values are read, progress, and the one way out of the command line.
+"""Options that several commands share, readers of their values, progress, and all output of the command line.
 
-Text of documents, names of files and errors never command a terminal.
+Texts of documents, names of files and errors never control the terminal.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def plain(text: str) -> str:
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
-    """Print a text, made plain for pipes as for terminals; a `styled` text is plain already but for styles of ours."""
+    """Print a text without terminal codes, also into pipes. A `styled` text is already plain, except for our own styles."""
     click.echo(text if styled else plain(text), err=err, nl=nl)
 
 
@@ -49,7 +49,7 @@ def json_line(record: Mapping[str, Any]) -> str:
 
 
 def table(formats: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield the lines of a table: names left, figures right. `formats` holds the format of each column under its head."""
+    """Yield the lines of a table, names at the left, figures at the right. `formats` maps heads of columns to formats."""
     cells = [[*formats], *([format(v, f) for v, f in zip(row, formats.values(), strict=True)] for row in rows)]
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
     for name, *figures in cells:
@@ -129,7 +129,7 @@ def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
 
 
 def load_models(models: Path | None, encoder: str | None, threads: int | None) -> semclass.Models:
-    """Load models for work on many questions, with all threads unless their number is given."""
+    """Load models for many questions. If the number of threads is not given, all are used."""
     from semclass.core.tools import available_threads
 
     return semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
@@ -189,7 +189,7 @@ class Progress:
         self._show(self.done, self.total)
 
     def file_read(self, number: int, total: int) -> None:
-        """Note that a file was read, and how many there are. Where the number of items is unknown, the bar shows files."""
+        """Record that file `number` of `total` was read. If the number of items is unknown, the bar shows files."""
         self.files = f"{number:,} of {total:,} files, "
         if self.total is None:
             self._show(number, total)

@@ -133,7 +133,7 @@ def rerank(
 def print_result(
     question: str, result: semclass.SearchResult, models: semclass.Models, *, explain: bool, as_json: bool
 ) -> None:
-    """Print a ranking, whose hits all have an explanation; it and the question's class are shown if `explain`."""
+    """Print a ranking. If `explain`, show the explanations, which all hits have, and the question's class."""
     label = models.questions.classify([question])[0] if explain and models.has_classes else None
     if as_json:
         record = {name: value for name, value in vars(result).items() if value is not None}
@@ -171,9 +171,9 @@ def lines_of(hit: semclass.Hit, width: int, certainty: str | None = None) -> Ite
 
 
 def place_of(passage: str, metadata: Mapping[str, Any], room: int) -> str:
-    """Name the place of a passage: document, page, and as many headings as fit; without a document, id and title.
+    """Return the place of a passage: document, page, and as many headings as fit. Without a document, return id and title.
 
-    Of mail, these are the file, the number of the message in it, who sent it and when.
+    For a message, return the file, the number of the message in the file, the sender and the date.
     """
 
     def text(*names: str) -> str:
@@ -196,7 +196,7 @@ def clean(text: str) -> str:
 
 
 def excerpt(text: str, sentence: tuple[int, int] | None, width: int, *, rows: bool = False) -> list[str]:
-    """Wrap a short text, or the text from its best sentence on. Items and rows begin on lines of their own."""
+    """Wrap a short text, or the part of a text from its best sentence on. Items and rows begin on lines of their own."""
     whole = _wrapped(text, width, rows=rows)
     if len(whole) <= MIN_LINES or not text.strip():
         return whole

@@ -25,7 +25,7 @@ SEPARATOR = "\x1d"
 """Stands between the parts of a long table, each of which names the columns."""
 
 MAX_NAME = 60
-"""Maximum characters of the name of a column; what is longer is a text, which no row repeats."""
+"""Maximum characters of a column's name. A longer name is a text, which no row repeats."""
 
 MAX_HEADING = 200
 """Maximum characters of a heading; what is longer is a text."""
@@ -59,10 +59,10 @@ _LINK = re.compile(r"!?\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\](?:\((?=([^()\s]*))[
 
 
 NOTES = frozenset(["caution", "important", "note", "tip", "warning"])
-"""Names that begin no section of their own, as they are about what stands above."""
+"""Headings that begin no section of their own, because they are about the text above them."""
 
 WRAPPED_WIDTH = range(60, 81)
-"""Characters of the longest line of a paragraph that an editor wrapped, in plain text."""
+"""Number of characters of the longest line of a wrapped paragraph in plain text."""
 
 FULL_LINE = 0.8
 """A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
@@ -77,7 +77,7 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of a block: ``text[start:end]``, or `text` where it is written differently, such as a row of a table."""
+    """A part of a block: ``text[start:end]``, or `text` if it differs from this, as for a row of a table."""
 
     start: int
     end: int
@@ -115,7 +115,7 @@ class Heading(NamedTuple):
 
 
 def plain_headings(text: str) -> list[Heading]:
-    """Return the lines with === or --- below, and perhaps above; the first kind in the text is the highest level."""
+    """Return the lines with === or --- below, and perhaps above. The first kind of heading in a text ranks highest."""
     levels: dict[tuple[str, bool], int] = {}
     headings = []
     for match in _UNDERLINED.finditer(text):
@@ -136,7 +136,7 @@ def plain_headings(text: str) -> list[Heading]:
 
 
 def is_contents(markdown: str) -> bool:
-    """Whether a list in Markdown is nothing but links within the site, two at least."""
+    """Return whether a list in Markdown consists of at least two links within the site, and nothing else."""
     return len(_LINK.findall(markdown)) > 1 and not _LETTER.search(without_links(markdown))
 
 
@@ -243,7 +243,7 @@ def _entries(text: str, unit: Unit) -> list[tuple[Unit, str]]:
 
 
 def introduces(text: str, unit: Unit, following: Unit) -> bool:
-    """Whether what ends in a colon stands before an item of a list."""
+    """Return whether a unit ends in a colon and is followed by an item of a list."""
     ends = COLON.search(text, max(unit.start, unit.end - 4), unit.end)
     return bool(ends and MARKER.match(text, following.start, following.end))
 
@@ -259,7 +259,7 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
 
 
 def wrapped_lines(lines: Sequence[str]) -> list[bool]:
-    """For each line but the last: whether an editor ended it, as the next one's first word found no room."""
+    """Return for each line but the last whether an editor wrapped it, as the next word did not fit."""
     full = FULL_LINE * max(len(line.strip()) for line in lines)
     firsts = (line.split(maxsplit=1) for line in lines[1:])
     return [

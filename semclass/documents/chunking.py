@@ -32,18 +32,18 @@ TABLE_WORDS = 100
 """Maximum words of a passage of table rows. A long table as one passage would match every question and answer none."""
 
 SMALL_WORDS = 8
-"""Words below which a paragraph is joined to its neighbour, such as "Note", a term before its definition, or a line
-before code.
+"""Number of words below which a paragraph is joined to its neighbour. Examples are "Note", a term before its definition, or
+a line before code.
 """
 
 FULL_WORDS = 80
-"""Words up to which a passage takes up the next paragraph of its section, unless that makes it twice as long.
+"""Number of words up to which a passage takes in the next paragraph of its section, unless this makes it twice as long.
 
-Chosen from 8 (no more than small ones), 40, 80 and 120 on four domains of documentation.
+Chosen from 8 (which joins only small paragraphs), 40, 80 and 120 on four domains of documentation.
 """
 
 MAX_GROWTH = 20
-"""Maximum characters that a document gives, texts and metadata together, as a multiple of its bytes."""
+"""Maximum characters of a document's passages, texts and metadata together, as a multiple of the document's bytes."""
 
 FREE_CHARACTERS = 200_000
 """Characters that any document may give, however small it is."""
@@ -60,7 +60,7 @@ _WRITTEN = ("table", "html")
 
 
 Columns: TypeAlias = Mapping[str, str]
-"""Names of columns of records by what they hold: ``text``, ``id`` or ``title``; of others, usual names are looked for."""
+"""Names of the columns of ``text``, ``id`` and ``title`` in records. For a missing entry, usual names are tried."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,24 @@ class Chunking:
     Attributes
     ----------
     by
-        ``"paragraph"`` cuts at blank lines; lists and fenced code of Markdown stay whole. Paragraphs of fewer than 8 words
-        are joined to a neighbour or their heading, and those below a heading up to about 80 words, unless `size` is given.
-        ``"section"`` keeps all text under a heading together. ``"window"`` makes runs of whole sentences within a section,
-        as many as `size` allows. None (the default) cuts documents by paragraph, and leaves JSON lines and rows whole.
+        ``"paragraph"`` cuts at blank lines. Lists and fenced code of Markdown stay whole. Paragraphs of fewer than 8 words
+        are joined to a neighbour or their heading. Unless `size` is given, paragraphs below a heading are joined up to
+        about 80 words. ``"section"`` keeps all text under a heading together. ``"window"`` makes runs of whole sentences
+        within a section, as many as `size` allows. None (the default) cuts documents by paragraph, and leaves JSON lines
+        and rows whole.
     size
-        Maximum words of a passage. Longer passages are cut between sentences, and longer sentences between words. By
-        default 100 words for ``"window"``; otherwise 50,000 characters are the limit.
+        Maximum words of a passage. Longer passages are cut between sentences, and longer sentences between words. Defaults
+        to 100 words for ``"window"``. Otherwise, the limit is 50,000 characters.
     overlap
-        How many words of the previous passage to repeat after a cut by `size`, less than `size`.
+        Number of words of the previous passage to repeat after a cut by `size`. It must be less than `size`.
     encoding
         Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark.
     text_column, id_column, title_column
-        Names of columns of records: of CSV, xlsx, JSON arrays of objects, and JSON lines without ``text``. By default,
-        those with usual names, such as ``description``, ``ticket_id`` and ``subject``. A table without a usual text column
-        stays a table. Other values of at least 8 words follow the text.
+        Names of columns of records, which are rows of CSV, xlsx, JSON arrays of objects, and JSON lines without ``text``.
+        By default, columns with usual names are used, such as ``description``, ``ticket_id`` and ``subject``. A table
+        without a usual text column stays a table. Values of other columns follow the text if they have at least 8 words.
     keep_boilerplate
-        Whether to keep text that most files of a folder repeat. Only semclass-documents leaves it out.
+        Whether to keep text that most files of a folder repeat. Without semclass-documents, it is always kept.
     keep_copies
         Whether to keep files whose text equals the text of an earlier file of the folder.
 
@@ -147,16 +148,16 @@ DEFAULT_CHUNKING = Chunking()
 class Record(NamedTuple):
     """A row of a table, or a part of a file that is a document of its own, such as a message.
 
-    A row is cut only if the chunking says how; other records are cut like documents.
+    A row is cut only if a :class:`Chunking` has `by` or `size`. Other records are cut like documents.
     """
 
-    id: str  #: what follows the name of the file in the passage's id
+    id: str  #: part of the passage's id after the name of the file
     text: str
     metadata: Mapping[str, Any]
     is_row: bool = True
     markdown: bool = False
-    links: Sequence[str] | None = None  #: of a message: its own id, or "", and the ids that it names
-    file: str = ""  #: the file of a message, where its document begins with one of another file
+    links: Sequence[str] | None = None  #: ids of a message: its own, or "", and those that it names
+    file: str = ""  #: file of a message, if the first message of its document is in another file
 
 
 class Document(NamedTuple):
@@ -165,9 +166,9 @@ class Document(NamedTuple):
     text: str = ""
     markdown: bool = True
     records: Sequence[Record] = ()
-    missing: str = ""  #: why the rest of the file was not read, if it was not
-    size: int = 0  #: bytes of the file, which limit what is cut from it
-    joined: bool = False  #: the records are cut one after another, as one document
+    missing: str = ""  #: reason why the rest of the file was not read; empty if it was read
+    size: int = 0  #: bytes of the file, which limit the characters of its passages
+    joined: bool = False  #: whether the records are cut one after another, as one document
 
     def digest(self) -> bytes:
         """Return a digest of the text without white space, to find copies."""
@@ -184,9 +185,9 @@ class Document(NamedTuple):
 
 
 def cut_document(name: str, document: Document, chunking: Chunking) -> list[Passage]:
-    """Cut the text of a document and its records; rows only if the chunking says how.
+    """Cut the text and the records of a document. Rows are cut only if `chunking` has `by` or `size`.
 
-    Raises an InputError if the passages hold too much for the size of the file, or metadata that JSON cannot hold.
+    Raises an InputError if the passages are too long for the size of the file, or metadata are not valid JSON.
     """
     rows = {name + record.id for record in document.records}
     texts = cut(document.text, name, chunking, markdown=document.markdown)
@@ -205,7 +206,7 @@ def cut_document(name: str, document: Document, chunking: Chunking) -> list[Pass
         total += len(passage.id) + len(passage.text) + len(metadata)
         if total > limit:
             raise InputError(
-                f"{name} gives more than {limit:,} characters of texts and metadata, {MAX_GROWTH} times the bytes of the "
+                f"{name} yields more than {limit:,} characters of texts and metadata, {MAX_GROWTH} times the bytes of the "
                 "file; split it, or shorten what its passages repeat, such as names of columns"
             )
         kept.append(passage)
@@ -213,7 +214,7 @@ def cut_document(name: str, document: Document, chunking: Chunking) -> list[Pass
 
 
 def cut_record(record: Record, file: str, chunking: Chunking) -> Iterator[Passage]:
-    """Yield a record as a passage, or cut it. It is a document of its own, as its neighbours are about other things."""
+    """Yield a record as a passage, or cut it. It is cut on its own, because its neighbours are about other things."""
     if record.is_row and chunking.by is None and chunking.size is None:
         name = file + record.id
         yield Passage(name, record.text, joined({"document": name, "file": file}, record.metadata))
@@ -235,7 +236,7 @@ def _cut_together(records: Sequence[Record], file: str, chunking: Chunking) -> I
 
 
 def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
-    """Name the passages that were cut from documents, which follow one another, by their headings and texts.
+    """Name passages that were cut from documents by their headings and texts. Those of a document must be adjacent.
 
     The id of the second passage with the same content ends in ``-2``, and so on. All other ids stay unchanged.
     """
@@ -257,7 +258,7 @@ def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
 def joined(known: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Join the fields of a reader with those of a file. A field of the file with the same name gets "_" at its end.
 
-    Names of the file have at most 60 characters, and values at most 2,000; of lists, the first items are kept.
+    Names of the file's fields are cut to 60 characters, and values to 2,000. Of lists, the first items are kept.
     """
     check_depth(dict(metadata), "metadata")
     own = {str(name)[:MAX_NAME]: _first(value, MAX_VALUE) for name, value in metadata.items()}
@@ -300,10 +301,10 @@ def cut(
     Returns
     -------
     iterator of Passage
-        The passages, in the order of the document, with the ids ``document#number``, from 1. The metadata hold
-        ``document``, the number under the name of the way to cut, ``start`` and ``end`` (characters of `text`), ``heading``
-        (the nearest heading), ``headings`` (all, outermost first), ``page`` from 1 if the text has form feeds, and
-        ``table`` (true) for text of table rows.
+        The passages, in the order of the document. Their ids are ``document#number``, from 1. The metadata hold
+        ``document``; the number, under ``paragraph``, ``section`` or ``window``; ``start`` and ``end`` (characters of
+        `text`); ``heading`` (the nearest heading); ``headings`` (all headings, outermost first); ``page``, from 1, if the
+        text has form feeds; and ``table`` (true) for text of table rows.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def check_size(path: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn any error of a reader into an InputError that names the file. A MemoryError passes."""
+    """Turn any error of a reader, except for a MemoryError, into an InputError that names the file."""
     try:
         yield
     except InputError as error:
@@ -63,7 +63,7 @@ def check_encoding(encoding: str | None) -> None:
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Read a text file: UTF-8, UTF-16 with a byte order mark, or else in an encoding; all lines end in one character."""
+    """Read a text file in UTF-8, in UTF-16 with a byte order mark, or in `encoding`. All lines end in one character."""
     check_encoding(encoding)
     with reading(path):
         check_size(path)
@@ -102,13 +102,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 # -- words that ends of lines divide ------------------------------------------------------------------------------------
 
 PART = 4
-"""Letters of both parts of a compound at an end of a line, at least, if only the parts stand elsewhere as words."""
+"""Minimum letters of each part of a compound at a line end, if only the parts are words elsewhere in the text."""
 
 _FIRST_PARTS = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "well"])
 """First parts of compounds that are no other words divided."""
 
 SOFT, FIRM = "\xad", "\u2011"
-"""Hyphens at the end of a line: of a word that it divides, and of a compound such as well-known."""
+"""Hyphens at the end of a line: inside a divided word, and inside a compound such as well-known."""
 
 _BROKEN = re.compile(
     r"(?<![^\W\d_])(?<!-)([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])[-‐]"
@@ -125,7 +125,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def mark_divided(text: str, words: Collection[str] | None = None) -> str:
-    """Put a soft hyphen at ends of lines that divide a word, and a non-breaking one at those that divide a compound."""
+    """Put a soft hyphen at line ends that divide a word, and a non-breaking hyphen at line ends that divide a compound."""
     if not _BROKEN.search(text):
         return text
     return _BROKEN.sub(partial(_marked, words=words_of(text) if words is None else words), text)
@@ -139,7 +139,7 @@ def _marked(broken: re.Match[str], words: Collection[str]) -> str:
 
 
 def join_divided(text: str) -> str:
-    """Join words at marked ends of lines, and drop soft hyphens inside of words."""
+    """Join words at marked line ends, and remove soft hyphens inside words."""
     return _MARKED_ENDS.sub(lambda mark: "" if mark[0].startswith(SOFT) else "-", text)
 
 
@@ -154,7 +154,7 @@ _UNSEEN = re.compile(r"contents|eval-rst|figure|figure-md|image|include|index|li
 
 
 def without_directives(text: str) -> str:
-    """Blank out labels, what fences prose, and directives without prose. All other lines keep their offsets."""
+    """Blank out labels, fences around prose, and directives without prose. All other lines keep their offsets."""
     lines: list[str] = []
     fences: list[tuple[str, str]] = []  # of each open fence: its mark, and "code", "prose" or "unseen"
     begins = False  # whether the line above opened a directive, so that an option may follow
@@ -186,7 +186,7 @@ def _fence_kind(mark: str, name: str | None) -> str:
 # -- running headers and footers of pages -------------------------------------------------------------------------------
 
 EDGE_LINES = 3
-"""Lines at the top and at the bottom of a page that may be running ones."""
+"""Number of lines at the top and at the bottom of a page that may be running headers or footers."""
 
 MIN_PAGES = 3
 """Pages that a running line stands on, at least."""
@@ -209,9 +209,10 @@ class _EdgeLine(NamedTuple):
 def page_spans(text: str) -> list[tuple[int, int]]:
     """Return the spans of the pages of a text, which form feeds separate, without their running headers and footers.
 
-    A running line is among the first or last three of its page. It stands at the same place of most pages, or of most
-    left or right pages, numbers aside; or word for word on three pages in a row, or three left or right ones, such as the
-    title of a chapter; or it begins or ends with the page's number. Headings and rows of tables never count.
+    A running line is among the first or last three lines of its page, and meets one of these conditions. It is at the same
+    place of most pages, or of most left or right pages, if numbers are ignored. It is the same, word for word, on three
+    pages in a row, or on three left or right pages, such as the title of a chapter. It begins or ends with the page's
+    number. Headings and rows of tables never count.
     """
     spans, start = [], 0
     for page in text.split("\f"):

@@ -65,7 +65,7 @@ def read_labelled(
     path
         A file of JSON lines, or a table whose first line names its columns.
     text, label
-        Names of the columns or fields. By default the first of TEXT_NAMES and of LABEL_NAMES that the file has.
+        Names of the columns or fields. By default, the first name of TEXT_NAMES and of LABEL_NAMES that the file has.
     multi_label
         Whether a text may have several labels or none. In a table, commas separate the labels. Several labels are
         always allowed if the column is called ``labels``, or if JSON holds lists.
@@ -96,8 +96,8 @@ def read_labelled(
 def read_texts(path: Path, *, text: str | None = None, encoding: str | None = None) -> list[str]:
     """Read texts from a table, from JSON lines, or from a file with one text a line.
 
-    The column is `text`, or one with a usual name. A file with another ending than .csv and .tsv is a table if a column is
-    named, or if its first line has several columns and one of them is called ``text``.
+    The column is `text`, or one with a usual name. A file with an ending other than .csv and .tsv is a table if you name a
+    column, or if its first line has several columns, of which one is called ``text``.
     """
     content = read_text(path, encoding)  # once: the file may be a pipe
     lines = list(enumerate(content.removesuffix("\n").split("\n"), 1)) if content else []

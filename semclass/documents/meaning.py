@@ -11,15 +11,16 @@ from semclass.documents.sentences import split_sentences
 from semclass.scoring.vectors import unit
 
 NEIGHBOURS = 2
-"""Sentences on either side of a place that are compared. On articles of SQuAD, 1, 2 and 3 did the same."""
+"""Number of sentences on either side of a place that are compared. On articles of SQuAD, 1, 2 and 3 worked equally well."""
 
 
 def cut_by_meaning(text: str, encoder: Encoder, size: int = WINDOW_WORDS) -> list[str]:
-    """Cut a text into runs of sentences, at most `size` words if there are several, that end where the meaning changes.
+    """Cut a text into runs of sentences that end where the meaning changes. A run of several has at most `size` words.
 
-    A run ends at a place where the two sentences before it are less like the two after it than at most places: the cosine
-    is below the mean by more than a standard deviation, as in TextTiling (Hearst 1997). Windows found as much,
-    so `index build` does not offer it. Raises an InputError if the text is empty, or `size` is not positive.
+    A run ends at a place where the two sentences before it differ from the two sentences after it more than at most
+    places: their cosine is more than a standard deviation below the mean, as in TextTiling (Hearst 1997). A search finds
+    as much with windows, so `index build` does not offer this cut. Raises an InputError if the text is empty, or `size` is
+    not positive.
     """
     sentences, size = split_sentences(check_text(text, "text")), check_positive(size, "size")
     words = [len(sentence.split()) for sentence in sentences]

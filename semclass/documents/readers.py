@@ -66,7 +66,7 @@ STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 @dataclass(frozen=True)
 class Skipped:
-    """A document that could not be read, or only in part, or gives nothing that is new."""
+    """A document that could not be read, that was read only in part, or that adds no new text."""
 
     document: str  # its name in the folder
     reason: str
@@ -104,8 +104,8 @@ class SourceFiles:
 class Reader(Protocol):
     """Reads files of some formats.
 
-    A package adds one by an entry point of the group ``semclass.readers``: a class without arguments. Its formats go before
-    those of semclass itself.
+    A package adds a reader by an entry point of the group ``semclass.readers``: a class without arguments. It takes
+    precedence over the reader of semclass itself.
     """
 
     def accepts(self, path: Path) -> bool:
@@ -115,7 +115,7 @@ class Reader(Protocol):
         """Read a file. Raises an InputError that says why it cannot be read."""
 
     def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
-        """Cut a document that it read. Raises an InputError that says why it cannot be cut."""
+        """Cut a document that this reader read. Raises an InputError that says why the document cannot be cut."""
 
     def close(self) -> None:
         """Free what it holds, such as a process."""
@@ -151,7 +151,7 @@ class PlainReader:
 
 @contextmanager
 def open_readers() -> Iterator[list[Reader]]:
-    """Yield the readers of installed packages, by name, then that of semclass; close them at the end."""
+    """Yield the readers of installed packages, sorted by name, and then the reader of semclass. Close all at the end."""
     names = sorted(plugins.installed(plugins.READERS))
     readers: list[Reader] = [*(plugins.find(plugins.READERS, name)() for name in names), PlainReader()]
     try:
@@ -233,7 +233,7 @@ def _kind(path: Path, top: Path) -> str:
 
 
 def shown(name: Path) -> str:
-    """Write the name of a file in a folder, which need not be UTF-8."""
+    """Return the name of a file as text, even if it is not UTF-8."""
     return name.as_posix().encode(errors="backslashreplace").decode()
 
 
@@ -252,7 +252,7 @@ def listed(unsupported: Mapping[str, Sequence[str]]) -> str:
 
 
 def remedies(endings: Iterable[str]) -> list[str]:
-    """Say how files with these endings can be read: the packages to install, or what to convert."""
+    """Return how to make files with these endings readable: packages to install, or formats to convert to."""
     packages = plugins.PACKAGES[plugins.READERS]
     missing = dict.fromkeys(packages[ending] for ending in endings if ending in packages)
     install = [plugins.missing(package, "a reader of them") for package in missing]
@@ -279,30 +279,31 @@ def iter_passages(
     ----------
     source
         A BEIR folder (``corpus.jsonl`` beside ``queries.jsonl`` or ``qrels/``), a ``.jsonl`` file, a document, or a folder
-        of documents. Each line of a ``.jsonl`` file holds an object with ``text``, and optionally ``_id``
-        (a string or a whole number; otherwise line numbers are ids). Its other fields become metadata.
-        Documents are text, source files, Markdown, CSV, JSON, and the
-        formats of installed packages. In a folder, hidden files and files without a reader are skipped.
+        of documents. Each line of a ``.jsonl`` file holds an object with ``text`` and optionally ``_id`` (a string or a
+        whole number; without it, line numbers are ids). Its other fields become metadata. Documents are text, source
+        files, Markdown, CSV, JSON, and the formats of installed packages. In a folder, hidden files and files without a
+        reader are skipped.
     chunking
         How to read and cut documents.
     skipped
-        Function that is called with each document of a folder that cannot be read, or only in part, that holds no text, or
-        the text of an earlier one. If None, the first that cannot be read is an error, and the others are warned about.
+        Function that is called with each :class:`Skipped` document of a folder: it cannot be read, is read only in part,
+        holds no text, or is a copy of an earlier document. If None, a document that cannot be read raises an error, and
+        the others cause a warning.
     progress
-        Function that is called after each document with its number, from 1, and the number of all documents. Where
-        boilerplate is counted, this happens once while the documents are read, and again while they are cut.
+        Function that is called after each document with its number, from 1, and the number of all documents. If
+        boilerplate is counted, it is called once while documents are read, and once while they are cut.
     boilerplate
-        Function that is called with each paragraph that most files of a folder repeat, once, when it is left out.
+        Function that is called once with each paragraph that is left out because most files of a folder repeat it.
     boilerplate_before
-        Keys of paragraphs that an earlier call left out. They stay out down to half of the usual number of files.
+        Keys of paragraphs that an earlier call left out. For these, half of the usual number of files is enough.
 
     Returns
     -------
     iterator of Passage
         The passages, in the order of the file or of the sorted paths. A passage of a document has the id
-        ``document#number``, where the document is the path below the folder. Each row of a list of records is one with
-        the id ``file:id``, or ``file#number`` if no column holds ids; its other columns are metadata. Rows and threads of
-        messages are documents of their own, whose metadata hold ``file``. JSON lines are read line by line.
+        ``document#number``, where the document is the path below the folder. Each row of a list of records is one passage.
+        Its id is ``file:id``, or ``file#number`` if no column holds ids, and its other columns are metadata. Rows and
+        threads of messages are documents of their own, whose metadata hold ``file``. JSON lines are read line by line.
 
     Raises
     ------
@@ -345,7 +346,7 @@ def _read_folder(
                 passages = _reader_of(Path(name), readers).cut(name, document, chunking)
                 own = {passage.id for passage in passages}
                 if len(own) < len(passages) or not own.isdisjoint(ids):
-                    raise InputError(f"{name}: a passage has the id of another one; rename the file, or leave it out")
+                    raise InputError(f"{name}: two passages would have the same id; rename the file, or leave it out")
                 ids |= own if name in alike else set()
             except SemclassError as error:  # noqa: PERF203 - a document takes longer than that
                 if skipped is None or files.documents == (files.path,):
@@ -397,10 +398,10 @@ def _read_documents(
 def _unusual(document: Document, name: str, copies: dict[bytes, str] | None) -> Skipped | None:
     """Say that a document lacks a part, or any text, or is one of the `copies` of an earlier one."""
     if not (document.records or document.text.strip()):
-        return Skipped(name, f"{name}: there is no text; that of a scan must be recognised first", "empty")
+        return Skipped(name, f"{name}: there is no text; a scan needs text recognition (OCR) first", "empty")
     first = name if copies is None else copies.setdefault(document.digest(), name)
     if first != name:
-        return Skipped(name, f"{name}: the text is that of {first}", "copy")
+        return Skipped(name, f"{name}: the text equals that of {first}", "copy")
     return Skipped(name, document.missing, "cut") if document.missing else None
 
 
@@ -408,7 +409,7 @@ def _check_columns(path: Path, chunking: Chunking, document: Document) -> None:
     """Refuse names of columns for a file that is not a list of records."""
     if chunking.columns and not document.records:
         named = ", ".join(f"the {kind} column {name!r}" for kind, name in chunking.columns.items())
-        raise InputError(f"{path} is not read as rows with {named}; give the names of its first line, or none")
+        raise InputError(f"{path} has no rows with {named}; name columns of its first line, or leave the options out")
 
 
 def _check_name(path: Path, name: Path) -> None:

@@ -33,13 +33,13 @@ TITLES = ("title", "subject", "headline", "summary", "question")
 """Usual names of the column of titles."""
 
 IDS = ("_id", "id", "uuid", "key")
-"""Usual names of the column of ids; a first column whose name ends in "id" is one, too."""
+"""Usual names of the column of ids. A first column also holds ids if its name ends in "id"."""
 
 PROSE_WORDS = 8
-"""Minimum words of a value that is searched with the text, as it is prose and no label."""
+"""Minimum words of a value that is searched with the text, because such a value is prose and not a label."""
 
 SAMPLED_ROWS = 1000
-"""First rows of JSON, whose fields may differ, that name the columns."""
+"""Number of first rows of JSON whose fields are the columns, because fields may differ between rows."""
 
 _ENDS_IN_ID = re.compile(r"[\W_](?i:id|key|no|number)$|[a-z]I[Dd]$")
 
@@ -47,7 +47,7 @@ _ENDS_IN_ID = re.compile(r"[\W_](?i:id|key|no|number)$|[a-z]I[Dd]$")
 def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str, Any]]:
     """Return the rows below the names of their columns, without empty cells.
 
-    A table whose first row has no column that is named, or has a usual name, gives none.
+    Returns no rows if the first row of a table has neither a column in `columns` nor one with a usual name.
     """
     names = [" ".join(cell.split()) if isinstance(cell, str) else cell for cell in rows[0]] if len(rows) > 1 else []
     while names and names[-1] in ("", None):
@@ -65,10 +65,10 @@ def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str
 def records_of(
     rows: Iterable[tuple[int, Row]], columns: Columns, place: str = "", more: Row | None = None
 ) -> Iterator[Record] | None:
-    """Return a record for each numbered row, or None if there is no column of texts, named or usual.
+    """Return a record for each numbered row, or None if no column has the given or a usual name of texts.
 
-    `place` says where the table stands in its file, and begins the ids; `more` are metadata of all rows. Raises an
-    InputError if the rows lack another column that is named, or a named id is missing or comes twice.
+    `place` is the place of the table in its file, and begins the ids. `more` holds metadata of all rows. Raises an
+    InputError if the rows lack another column in `columns`, or if an id in the column of ids is missing or comes twice.
     """
     stream = iter(rows)
     sample = list(islice(stream, SAMPLED_ROWS))
@@ -188,12 +188,12 @@ def check_cells(number: int) -> None:
 
 
 def paragraph(text: str) -> str:
-    """Write a paragraph, none of whose lines Markdown takes for anything else."""
+    """Write a paragraph so that Markdown reads no line of it as anything else."""
     return _MARKS.sub(r"\\", text)
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Write a table, whose first row names the columns, without empty columns at the right."""
+    """Write a table in Markdown, without empty columns at the right. Its first row names the columns."""
     lines, cells = [], 0
     for row in rows:
         cells += len(row)
@@ -217,8 +217,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def read_json(text: str, columns: Columns) -> Document:
     """Read an array of objects with a column of texts, or JSON lines, as records.
 
-    Of other JSON, names are headings of what is inside, flat objects are rows of a table, and other values are written
-    as "name: value".
+    Other JSON becomes text: names are headings of their content, flat objects are rows of a table, and other values are
+    written as "name: value".
     """
     try:
         return _content(load_json(text), columns)
@@ -244,7 +244,7 @@ def _content(value: Any, columns: Columns) -> Document:
 
 
 def load_json(text: str) -> Any:
-    """Parse JSON: NaN and infinity, which it does not know, are null, and half a character is a replacement character."""
+    """Parse JSON. Turn NaN and infinity, which JSON does not allow, to null, and half a character to a replacement."""
     value = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
     if "\\ud" in text.lower() and _SURROGATE.search(written := json.dumps(value, ensure_ascii=False)):
         return json.loads(_SURROGATE.sub("\ufffd", written))
@@ -254,7 +254,7 @@ def load_json(text: str) -> Any:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise InputError(f"the number {short(text)} is larger than any that JSON is read as; write it as a string")
+        raise InputError(f"the number {short(text)} is too large for a number in JSON; write it as a string")
     return number
 
 
@@ -293,7 +293,7 @@ def _label(value: Any) -> str:
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file of JSON lines, each with its line number from 1; blank lines are skipped."""
+    """Yield the objects of a file of JSON lines with their line numbers, from 1. Blank lines are skipped."""
     return parse_json_lines(path, read_lines(path))
 
 
@@ -319,7 +319,7 @@ def parse_json_lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[t
 
 
 def begins_with_text(path: Path) -> bool:
-    """Whether the first line of a file is a JSON object that holds a text; other JSON is a document."""
+    """Return whether the first line of a file is a JSON object with a text. Files of other JSON are documents."""
     line = next((line for _, line in read_lines(path) if line.strip()), "")
     try:
         record = json.loads(line)
@@ -329,7 +329,7 @@ def begins_with_text(path: Path) -> bool:
 
 
 def text_of(record: dict[str, Any], where: str, field: str = TEXT) -> str:
-    """Return the text of an object. An InputError says `where` one is missing."""
+    """Return the text of an object. Raises an InputError that names `where` if the text is missing."""
     text = record.get(field)
     if not isinstance(text, str):
         problem = "is missing" if text is None else f"must be a string, not {short(text)}"
@@ -340,7 +340,7 @@ def text_of(record: dict[str, Any], where: str, field: str = TEXT) -> str:
 
 
 def iter_records(path: Path, columns: Columns) -> Iterator[Passage | Record]:
-    """Yield the passages of a file of JSON lines, or records if the first line has no ``text`` or columns are named."""
+    """Yield the passages of JSON lines. Yield records if the first line has no ``text``, or `columns` is not empty."""
     lines = read_json_lines(path)
     first = next(lines, None)
     if first is None:

@@ -10,10 +10,10 @@ Span = tuple[int, int]
 """First character and the one after the last."""
 
 SHORTEST = 25
-"""Characters below which a piece is joined to its neighbour: a heading, "(Fig.", an item."""
+"""Number of characters below which a piece is joined to its neighbour, such as a heading, "(Fig." or an item."""
 
 MAX_SENTENCE_WORDS = 100
-"""Words of a sentence at most, as an encoder reads only so much: a table, for one, has no full stops."""
+"""Maximum words of a sentence, because an encoder reads no more. A table, for example, has no full stops."""
 
 PARSED = 1 << 20
 """Characters of a document that are parsed at a time."""
@@ -42,12 +42,12 @@ _ABBREVIATION = re.compile(
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a non-empty text after full stops, question marks, exclamation marks, those of other scripts, and lines."""
+    """Split a non-empty text at line ends, and after full stops, question marks and exclamation marks of any script."""
     return [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
 
 
 def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
-    """Return where the sentences of a text are, of `shortest` characters at least; between two is at most white space."""
+    """Return the spans of sentences with at least `shortest` characters. Only white space may lie between two spans."""
     spans: list[Span] = []
     for start, end, _ in _sentences(text, shortest):
         words = [match.span() for match in _WORD.finditer(text, start, end)]
@@ -58,7 +58,7 @@ def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
 
 
 def unwrapped_spans(text: str) -> list[Span]:
-    """Return where whole sentences, list items and table rows are: the same, but lines that are wrapped are one."""
+    """Return the spans of whole sentences, list items and table rows. Wrapped lines are joined, other lines are not."""
     spans = sentence_spans(text)
     stops = [
         place for place, (_, end) in enumerate(spans) if _STOP.search(text, end - 4, end) or _NEW_ITEM.match(text, end)
@@ -93,7 +93,7 @@ def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:
 
 
 def bounded_spans(text: str, start: int, end: int, size: int = PARSED) -> Iterator[Span]:
-    """Break ``text[start:end]`` into spans of at most `size` characters: at blank lines, else lines, else words."""
+    """Break ``text[start:end]`` into spans of at most `size` characters: at blank lines, or else at line ends or spaces."""
     while end - start > size:
         places = (text.rfind(mark, start + 1, start + size) for mark in _BREAKS)
         after = next((place for place in places if place >= 0), start + size)

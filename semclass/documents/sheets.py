@@ -19,7 +19,7 @@ Cells: TypeAlias = Sequence[Any]
 """The cells of a row; empty ones are None or blank."""
 
 NAME_LENGTH = 60
-"""Characters of the name of a column, at most, where it is not known which row holds the names."""
+"""Maximum characters of a column's name, if the row of names must be guessed."""
 
 NAME_WORDS = 7
 """Words of such a name, at most."""
@@ -37,7 +37,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def read_csv(text: str, columns: Columns) -> Document:
-    """Read separated values as a sheet; a first line such as "sep=;" names the separator."""
+    """Read separated values as a sheet. A first line such as "sep=;" names the separator."""
     csv.field_size_limit(2**31 - 1)
     named = _NAMED_SEPARATOR.match(text)
     text = text[named.end() :] if named else text
@@ -49,7 +49,7 @@ def read_csv(text: str, columns: Columns) -> Document:
 
 
 def separator_of(text: str) -> str:
-    """Return the separator that gives most lines the same number of cells, and more than one."""
+    """Return the separator that splits most lines into the same number of cells, at least two."""
     best, most = _SEPARATORS[0], 0
     for separator in _SEPARATORS:
         rows = csv.reader(StringIO(text[:_SNIFFED]), delimiter=separator)
@@ -59,9 +59,9 @@ def separator_of(text: str) -> str:
 
 
 def read_sheet(rows: Sequence[Cells], columns: Columns, name: str | None = None) -> Document:
-    """Read lists of a sheet as records, and its other tables and lines of text as Markdown below its name.
+    """Read the lists of a sheet as records, and other tables and lines of text as Markdown below the sheet's name.
 
-    A sheet without a name is that of a CSV file, all of whose cells are texts.
+    A sheet without a name is a CSV file, in which all cells are texts.
     """
     parts: list[str] = []
     records: list[Record] = []

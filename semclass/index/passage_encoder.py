@@ -423,7 +423,7 @@ def chunks(
         if kept := [passage for passage in chunk if has_text(passage)]:
             yield kept
     if empty:
-        warn(SkippedWarning(f"{name_ids(empty)} left out of the index, as there is no text"))
+        warn(SkippedWarning(f"{name_ids(empty)} left out of the index, because there is no text"))
 
 
 def _lists(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:

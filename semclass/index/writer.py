@@ -437,7 +437,7 @@ class IndexChange:
         self.add(passages, comparison=comparison)
         if not comparison.documents:
             raise InputError(
-                "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
+                "the folder yields no passages, and a sync never empties an index; to remove the index, delete its folder"
             )
         missing = list(comparison.missing())
         if before_removing is not None:

@@ -186,7 +186,7 @@ def problem_of(views: Mapping[str, FloatArray], targets: Targets) -> Problem:
     else:
         truth = strata = matrix.argmax(axis=1)
         if len(counts) < 2:
-            raise InputError("labels hold 1 class; give at least two classes with at least 1 example each")
+            raise InputError("there is only 1 class of labels; give at least two classes with at least 1 example each")
     arrays = {view: np.asarray(values, np.float32) for view, values in views.items()}
     classes, link = tuple(map(str, targets.classes)), "sigmoid" if targets.multi_label else "softmax"
     return Problem(arrays, truth, matrix.astype(np.float64), strata, classes, link)

@@ -134,7 +134,7 @@ def test_copies_and_files_without_text_are_named(run, tmp_path):
         return sorted(name.partition("#")[0] for name in held(index, "id")), code or err
 
     code, _, err = run("index", "build", folder, "--out", index)
-    assert (code, "b.txt: the text is that of a.txt" in err, "d.txt: there is no text" in err) == (0, True, True)
+    assert (code, "b.txt: the text equals that of a.txt" in err, "d.txt: there is no text" in err) == (0, True, True)
     assert synced()[0] == ["a.txt", "c.txt"]
     (folder / "a.txt").write_text("The pump was mended.")
     assert synced()[0] == ["a.txt", "b.txt", "c.txt"]
