@@ -94,7 +94,7 @@ class Reading:
     def passages(
         self, path: Path, label: str, before: Sequence[str] = ()
     ) -> Iterator[tuple[Iterator[semclass.Passage], Progress]]:
-        """Read passages of a file or folder with progress. At the end, even after an error, list the files that were left out.
+        """Read passages of a file or folder with progress. At the end, even after an error, list files that were left out.
 
         It is an error if most files of a folder cannot be read, unless `partial`. `before` holds the keys of boilerplate
         that an earlier run left out.

@@ -19,10 +19,10 @@ from semclass.scoring.fusion import SPARSE_TOP, fused
 from semclass.scoring.vectors import Codebooks, from_quarter_bytes, from_scaled_bytes, unit
 
 AROUND = 0.75
-"""Share of the best BM25 score nearby in that of a passage: words of a question may stand in the text around.
+"""Weight of the best nearby BM25 score in a passage's BM25 score. The text around it may have words of the question.
 
-Nearby are passages of the same document and title. nDCG@10 of 18 collections rises by .010 (shares from .6 to 1: .007 to
-.010), and falls on none by more than .002; see ``docs/decisions/signals.md``.
+Nearby passages have the same document and title. On 18 collections, nDCG@10 rises by .010 (with weights from .6 to 1, by
+.007 to .010), and falls by more than .002 on none; see ``docs/decisions/signals.md``.
 """
 
 
@@ -75,7 +75,7 @@ class Scoring:
         terms: npt.NDArray[np.uint32],
         depth: int | None = None,
     ) -> dict[str, DoubleArray]:
-        """Return the weighted summands of the scores of n passages, (n,) each, for a question of some terms."""
+        """Return the weighted summands of the scores of n passages, (n,) each, for a question with the given terms."""
         used = {name: signals[name] for name in self.weights}
         full = self.coverage * attainable(known, terms) if self.coverage else 0.0
         return fused(used, self.fusion, self.weights, depth=depth, tops={"bm25": full, "sparse": SPARSE_TOP})
@@ -83,7 +83,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Candidates:
-    """n passages in their order before re-ranking. Re-ranking changes `order` and fills the fields behind it."""
+    """n passages in their order before re-ranking. Re-ranking changes `order`, and fills the fields after it."""
 
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
     dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,); NaN if the question has none
@@ -95,7 +95,7 @@ class Candidates:
     classes: tuple[str, ...]  #: names of these columns
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
-    order: IntArray  #: places by `score`, best first, (n,); before re-ranking, as they are
+    order: IntArray  #: places by `score`, best first, (n,); before re-ranking, 0 to n - 1
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
     certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
@@ -115,7 +115,7 @@ def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
 def summed(
     candidates: Candidates, added: Mapping[str, DoubleArray], components: Mapping[str, DoubleArray]
 ) -> Candidates:
-    """Add some parts to the scores of candidates, and rank by the sums."""
+    """Add parts to the scores of candidates, and rank by the sums."""
     score = candidates.score + sum_of(added)
     order = np.argsort(-score, kind="stable")
     parts = {**candidates.parts, **added}
@@ -129,7 +129,7 @@ def make_hits(
     explanations: Sequence[Explanation] | None = None,
     before: int = 0,
 ) -> tuple[Hit, ...]:
-    """Make hits of the first places of a ranking, which have `passages`, behind `before` other hits."""
+    """Turn the first places of a ranking, which hold `passages`, into hits. `before` is the number of hits before them."""
     signals = {"dense": ranked.dense, "bm25": ranked.bm25, "sparse": ranked.sparse}
     told = {"dense": bool(len(query.pooled)), "bm25": True, "sparse": bool(len(query.sparse))}
     columns = {**{name: values for name, values in signals.items() if told[name]}, **ranked.components}
@@ -161,7 +161,7 @@ def no_rows(n: int) -> Ragged:
 
 
 def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
-    """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
+    """Decode stored vectors. Except for the view ``provides``, they get unit length, because cosines are needed."""
     codes, vectors, pieces = stored["tokens"].values, stored["sentences"].values, stored["pieces"]
     tokens = codes.astype(np.float32) if books is None else books.decode(codes, pieces.values)
     sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)

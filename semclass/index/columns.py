@@ -6,8 +6,8 @@ way. A list stands for each of its elements, including objects. A field that is 
 Numbers are compared exactly. ``3`` and ``3.0`` are the same number, but ``true`` and ``1`` are not. Texts are ordered by
 code points. A text of more than `MAX_TEXT_LENGTH` characters exists, but equals no value.
 
-Each field has a list of its distinct values, numbers before texts and ascending, and one small code for each value of each
-passage. So a condition is decided on the list and spread over the passages by one gather.
+Each field has a list of its distinct values, numbers before texts and ascending. Each value of a passage is stored as a
+small code. So a condition is checked on the list of values, and then applied to all passages by one gather.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Scalar: TypeAlias = "str | bool | int | float"
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
 MAX_TEXT_LENGTH = 512
-"""Most characters of a text that is compared. Longer texts are for reading, and would be stored twice."""
+"""Maximum characters of a text that is compared. Longer texts are meant for reading, and would be stored twice."""
 
 MISSING, OTHER, FALSE, TRUE, FIRST_CODE = range(5)
-"""Codes: no value; an object, a long text, or null or a list within a list; the two booleans; the first of the table."""
+"""Codes: no value; object, long text, or null or list within a list; false; true; the first value of the table."""
 
 NO_TIME = -(2**63)
-"""Value of :attr:`Column.times` for a text that is no date."""
+"""Value of :attr:`Column.times` for a text that is not a date."""
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - zones are subtracted later, where no date can overflow
 
@@ -105,7 +105,7 @@ class Column:
         return np.array([NO_TIME if time is None else time for time in times], np.int64)
 
     def codes_of(self, values: Iterable[Scalar]) -> list[int]:
-        """Codes of values; values that no passage has are left out."""
+        """Return the codes of values. Values that no passage has are left out."""
         codes = []
         for value in values:
             if isinstance(value, bool):
@@ -115,7 +115,7 @@ class Column:
         return codes
 
     def span(self, bounds: Mapping[str, Any]) -> tuple[int, int]:
-        """First and last code, exclusive, in an interval of texts or of numbers, by bounds such as ``{"$gte": 3}``."""
+        """Return the first code and the end code, exclusive, of an interval with bounds such as ``{"$gte": 3}``."""
         values: Any = self.values
         is_text = isinstance(next(iter(bounds.values())), str)
         first, end = low, high = (self.texts, len(values)) if is_text else (0, self.texts)
@@ -129,7 +129,7 @@ class Column:
         return code == TRUE if code < FIRST_CODE else self.values[code - FIRST_CODE]
 
     def matches(self, accepted: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
-        """Passages with at least one accepted code, bool of shape (n,); `accepted` is bool of shape (number of codes,)."""
+        """Return whether each passage has an accepted code, bool (n,). `accepted` is bool of shape (number of codes,)."""
         single = accepted.take(self.codes)
         if len(self.rows) == 0 and len(single) == n:
             return single
@@ -206,7 +206,7 @@ def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: M
 # files of columns
 
 VALUES, DIRECTORY = "columns.npy", "columns.json"
-"""The two files of saved columns: all arrays one after another, and where each of them is."""
+"""The two files of saved columns: all arrays one after another, and the position of each array."""
 
 _ALIGNMENT = 64
 _ARRAYS = ("codes", "rows")
@@ -233,7 +233,7 @@ def save(columns: Columns, folder: Path) -> None:
 
 
 def load(files: Files) -> Columns:
-    """Read saved columns; an ArtifactError if the two files do not belong together."""
+    """Read saved columns. Raises an ArtifactError if the two files do not belong together."""
     path = files.folder / DIRECTORY
     whole = files.array(VALUES)
     try:

@@ -1,4 +1,4 @@
-"""Filters over metadata, which limit which passages a search may find: reading and matching them.
+"""Filters over metadata, which limit the passages that a search may find.
 
 A filter is a mapping that JSON can hold, in the form of MongoDB, Chroma and Pinecone::
 
@@ -19,7 +19,7 @@ Operators of filters are ``$and $or $not``.
 - A field that no passage of the index has causes a warning, because it is usually misspelt.
 - Only ``$ne``, ``$nin``, ``$not``, ``{"$exists": False}`` and ``{"lang": None}`` find a field that is missing, null or an
   empty list. The first four are the exact opposites of ``$eq``, ``$in``, the negated filter, and ``{"$exists": True}``.
-- Bounds that are dates in ISO 8601 are compared in time with metadata texts that are dates, see
+- Bounds that are dates in ISO 8601 are compared, as times, with metadata texts that are dates, see
   :func:`semclass.index.columns.instant`. Other text bounds are compared with all texts, by code points. ``$eq`` and ``$in``
   compare texts character by character.
 """
@@ -66,9 +66,9 @@ _ENDS = {"low": ("$gt", "$gte"), "high": ("$lt", "$lte")}
 class Filter:
     """A condition on passages.
 
-    ``and``, ``or`` and ``not`` join the filters in `operands`. All others look at the field `path`: ``exists``; ``in``,
-    with the allowed values, or ids if the path is `ID`; ``number``, ``text`` and ``time`` (microseconds since 1970 UTC),
-    with one or two bounds of an interval, such as ``("$gte", 3)``.
+    ``and``, ``or`` and ``not`` join the filters in `operands`. All other filters test the field `path`. ``exists`` has no
+    values. ``in`` has the allowed values, or ids if the path is `ID`. ``number``, ``text`` and ``time`` (microseconds
+    since 1970 UTC) have one or two bounds of an interval, such as ``("$gte", 3)``.
     """
 
     operator: str
@@ -192,10 +192,10 @@ def _value(value: object, at: str) -> Scalar:
 
 def _interval(path: str, bounds: Mapping[str, object], at: str) -> Filter:
     if path == ID:
-        raise InputError(f"{at} compares the order of ids; allowed for {ID!r} are $eq, $ne, $in and $nin")
+        raise InputError(f"{at} compares ids by order; allowed for {ID!r} are $eq, $ne, $in and $nin")
     for end, names in _ENDS.items():
         if bounds.keys() >= set(names):
-            raise InputError(f"{at} has two {end} ends; give either {' or '.join(names)}")
+            raise InputError(f"{at} has two {end} bounds; give either {' or '.join(names)}")
     operands, kinds = [], {}
     for name, bound in bounds.items():
         value: Any = _value(bound, f"{at}[{name!r}]")
@@ -206,7 +206,7 @@ def _interval(path: str, bounds: Mapping[str, object], at: str) -> Filter:
         operands.append((name, value if time is None else time))
     if len(set(kinds.values())) > 1:
         given = " and ".join(f"{name} is a {kind}" for name, kind in kinds.items())
-        raise InputTypeError(f"{at} mixes types ({given}); give both ends as numbers, as dates or as texts")
+        raise InputTypeError(f"{at} mixes types ({given}); give both bounds as numbers, as dates or as texts")
     return Filter(next(iter(kinds.values())), tuple(operands), path)
 
 
@@ -214,7 +214,7 @@ def _interval(path: str, bounds: Mapping[str, object], at: str) -> Filter:
 
 
 def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], IntArray]) -> BoolArray:
-    """Return which of n passages match, bool of shape (n,); `find` returns the rows of some ids, -1 for an unknown one."""
+    """Return whether each of n passages matches, bool (n,). `find` returns the rows of ids, -1 for an unknown id."""
     if condition.operator == "not":
         return ~mask(condition.operands[0], columns, find)
     if condition.operator in ("and", "or"):
@@ -257,7 +257,7 @@ _OPERATORS = "=, !=, <, <=, >, >=, in, not in"
 
 
 def read_terms(terms: Sequence[str], known: Collection[str] | None = None) -> dict[str, Any]:
-    """Read filters as a command line has them, such as ``page>=2`` or JSON. If `known` names fields, others are refused."""
+    """Read filters of a command line, such as ``page>=2`` or JSON. If `known` is given, only its fields are allowed."""
     parts = [_term(term.strip()) for term in terms]
     where = parts[0] if len(parts) == 1 else {"$and": parts} if parts else {}
     if known is not None and (message := unknown_field(parse(where), known)):

@@ -1,9 +1,9 @@
 """The folder of an index: how it is read, and changed in one step.
 
-An index is what ``manifest.json`` names, and nothing else in the folder. A change is written to new names, flushed to the
-disk, and becomes the index when the manifest is replaced, in one step. Files that only the old manifest named are
-then removed. So at every moment, also after a crash or a loss of power, the folder holds all of the old index or all
-of the new.
+An index consists of the files that ``manifest.json`` names; other files in the folder do not count. A change writes new
+files and flushes them to the disk. When the manifest is replaced, in one step, they become the index. Files that only the
+old manifest named are then removed. So at every moment, even after a crash or a loss of power, the folder holds all of the
+old index or all of the new.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ PROTOCOL = 10
 """Version of the folder's format."""
 
 LOCK = ".lock"
-"""File that a writer holds a lock on. It stays: removing it could let two writers in."""
+"""File that a writer locks. It is never removed, because two writers could then enter."""
 
 SEGMENT_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}"
 
 BUILDING = ".building-"
-"""Names of folders begin with it in which a change is being written."""
+"""Beginning of the names of folders to which a change is being written."""
 
 AREA = ".semclass-build"
-"""Folder in which a long build keeps what is done, so that it can go on after a stop."""
+"""Folder in which a long build stores its finished part, so that a stopped build can be resumed."""
 
 OURS = re.compile(rf"{SEGMENT_NAME}|{re.escape(BUILDING)}[0-9a-f]{{32}}|\.manifest\.json\.[0-9]+\.part")
 """Names that are removed if no manifest has them."""
@@ -76,7 +76,7 @@ class Header:
 
     @staticmethod
     def read(record: Mapping[str, Any], where: Path | str) -> dict[str, Any]:
-        """Check these fields as JSON values, and return them by name; an ArtifactError says `where` they are wrong."""
+        """Check these fields as JSON values, and return them by name. An ArtifactError about a wrong one names `where`."""
         if missing := [name for name in HEADER if name not in record]:
             raise ArtifactError(f"{where} has no field {missing[0]!r}; {REMEDY}")
         classes, thresholds, heads = record["classes"], record["thresholds"], record["heads"]
@@ -119,7 +119,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of an index; an ArtifactError if there is none, or it is damaged or of another protocol."""
+    """Read the manifest of an index. Raises an ArtifactError if it is missing, damaged or of another protocol."""
     path = folder / artifacts.MANIFEST
     try:
         data = path.read_bytes()
@@ -140,7 +140,7 @@ def _absent(folder: Path) -> str:
 
 
 def manifest_or_none(folder: Path) -> Manifest | None:
-    """Read the manifest of an index; None where there is none that can be read."""
+    """Read the manifest of an index. Returns None if it cannot be read."""
     try:
         return read_manifest(folder)
     except ArtifactError:
@@ -217,7 +217,7 @@ def _tuned(tuned: Any, path: Path) -> Mapping[str, Any]:
 
 
 def check_target(folder: str | Path, *, replace: bool) -> None:
-    """Refuse to build an index into a folder that holds something else, or an index without `replace`."""
+    """Refuse to build an index into a folder with other files, or, without `replace`, with an index."""
     folder = Path(folder)
     try:
         if folder.is_file():
@@ -258,7 +258,7 @@ def _existing(folder: Path) -> str:
 def open_parts(
     folder: Path, current: Manifest, known: Sequence[Part], *, mmap: bool = False, verify: bool = False
 ) -> tuple[Manifest, list[Part]]:
-    """Open the segments that a manifest names and are not `known`; start again if it is replaced meanwhile."""
+    """Open the segments that a manifest names, except for `known` ones. If it is replaced meanwhile, start again."""
     opened = {part.segment.name: part for part in known}
     while True:
         try:
@@ -284,9 +284,9 @@ def _open(folder: Path, header: Header, entry: Entry, opened: Mapping[str, Part]
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[Path]:
-    """Hold the right to change an index; the system takes it back when the process ends, however it ends.
+    """Lock an index for a change. The system releases the lock when the process ends, even by a crash.
 
-    Yields the name of a folder for files being written, which is removed afterwards.
+    Yields the path of a folder for new files, which is removed afterwards.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -322,7 +322,7 @@ def locked(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def os_errors(folder: Path) -> Iterator[None]:
-    """Raise an ArtifactError for an OSError, and say that the index is as it was."""
+    """Turn an OSError into an ArtifactError, whose message says that the index is unchanged."""
     try:
         yield
     except OSError as error:
@@ -331,10 +331,10 @@ def os_errors(folder: Path) -> Iterator[None]:
 
 
 def commit(folder: Path, place: Path, new: Manifest, segments: Sequence[Entry | Sequence[Part]]) -> Manifest:
-    """Replace the manifest in one step by a new one with some segments, and remove what it does not name.
+    """Replace the manifest in one step by a new one with the given segments, and remove files that it does not name.
 
-    Segments without an entry are written first, as one each: in `place`, a folder within `folder`. If that fails, they are
-    removed, because a full disk has no room for them.
+    Each item of `segments` without an entry is first written as one segment to `place`, a folder within `folder`. If
+    writing fails, the new files are removed, because a full disk has no room for them.
     """
     before = manifest_or_none(folder)
     try:
@@ -366,7 +366,7 @@ def _install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
 
 
 def clean(folder: Path, *manifests: Manifest | None) -> None:
-    """Remove what changes left behind, also those that were killed, and no manifest names; the lock must be held."""
+    """Remove files of earlier changes, even killed ones, that no manifest names. The caller must hold the lock."""
     named = {entry.name for manifest in manifests if manifest is not None for entry in manifest.segments}
     with contextlib.suppress(OSError):
         # similar names belong to others
@@ -375,7 +375,7 @@ def clean(folder: Path, *manifests: Manifest | None) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a staged file, or a folder under another name first: no folder is ever half of what its name says."""
+    """Remove a staged file or folder. A folder is renamed first, so that no folder with its name is incomplete."""
     with contextlib.suppress(OSError):
         if path.suffix == ".part":
             path.unlink()
@@ -386,10 +386,10 @@ def discard(path: Path) -> None:
 
 
 def store(folder: str | Path, *, cutting: Mapping[str, Any] | None = None, **tuned: Any) -> None:
-    """Replace fields in the manifest of an index, also damaged ones, in one step; write nothing else.
+    """Replace fields in the manifest of an index, even damaged fields, in one step. Other files stay the same.
 
-    `cutting` says how documents are cut; None keeps it. Others are fields of :attr:`semclass.PassageIndex.tuned`; None
-    removes one.
+    `cutting` holds the settings for cutting documents; None keeps them. All other keywords are fields of
+    :attr:`semclass.PassageIndex.tuned`; None removes a field.
     """
     path = Path(folder) / artifacts.MANIFEST
     artifacts.read_json(path)  # before a lock is left in a folder that holds no index

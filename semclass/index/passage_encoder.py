@@ -38,7 +38,7 @@ from semclass.scoring.dense import shares_of
 from semclass.scoring.vectors import COMPONENTS, SCALE, Codebooks, to_quarter_bytes, to_scaled_bytes, unit
 
 CHUNK_PASSAGES = 64
-"""Passages that a thread reads at a time, at most: bounds memory and what a stop of a build loses; changes no value."""
+"""Maximum passages that a thread reads at a time. It bounds memory and the loss when a build stops. It changes no value."""
 
 CHUNK_LENGTH = 1024
 """Characters that a passage of a chunk may have on average."""
@@ -50,10 +50,10 @@ MAX_NAMED_IDS = 3
 """Most ids that a message names."""
 
 HEADING_WORDS = 24
-"""Most words of a path of headings that the encoder reads before each sentence."""
+"""Maximum words of a path of headings that the encoder reads before each sentence."""
 
 PROBABILITY = "_probability"
-"""End of the name of the field with the probability of a label; the name of the head is before it."""
+"""End of the name of the field with a label's probability. The name begins with the name of the head."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,20 @@ class PassageEncoder:
         heads: Mapping[str, TextModel | str | Path] | None = None,
         threads: int = 1,
     ) -> PassageEncoder:
-        """Load the models; an ArtifactError if a folder is damaged, or a head was trained for another encoder.
+        """Load the models. Raises an ArtifactError if a folder is damaged, or a head was trained for another encoder.
 
         Parameters
         ----------
         models
-            Folder with the layout of the shipped ``models/``, which are the default. Without its folder ``passages``
-            there are no classes, without ``codebooks`` vectors are not compressed, without ``sparse`` there are no learnt
+            Folder with the layout of the shipped ``models/``, which is the default. Without its folder ``passages``, there
+            are no classes. Without ``codebooks``, vectors are not compressed. Without ``sparse``, there are no learnt
             words.
         encoder, threads
-            A loaded encoder to share, or what :func:`semclass.encoders.onnx_encoder.open_encoder` opens with so many
-            threads; by default the encoder in `models`. The shipped heads are those of the shipped encoder alone.
+            A loaded encoder to share, or a name for :func:`semclass.encoders.onnx_encoder.open_encoder`, which is then
+            opened with this number of threads. Defaults to the encoder in `models`. The shipped heads fit only the shipped
+            encoder.
         heads
-            Heads that label passages, by the metadata field that each fills: loaded ones, or folders of them.
+            Heads that label passages, loaded or as folders, by the metadata field that each head fills.
         """
         given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
         if models is None and given is not None and given.fingerprint != shipped_fingerprint():
@@ -131,7 +132,7 @@ class PassageEncoder:
         classes: bool = True,
         sparse: bool = True,
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
-        """Encode n passages, and return the rows of those that are longer, or have longer sentences, than is read.
+        """Encode n passages. Also returns the rows of passages that are too long, or have a sentence that is too long.
 
         Each distinct sentence is encoded once, after the title of its passage. Without `tokens` (their vectors), `classes`
         (probabilities) or `sparse` (learnt words), the rows of these outputs are empty.
@@ -196,7 +197,7 @@ class PassageEncoder:
         )
 
     def encode(self, passages: Sequence[Passage], header: Header) -> tuple[Segment, list[str]]:
-        """Encode passages for an index. Returns their segment, and the ids of those that are longer than is read."""
+        """Encode passages for an index. Returns their segment, and the ids of passages that are too long."""
         arrays, truncated = self.arrays(passages, header)
         long = [passages[row].id for row in truncated]
         return described(segment_of(arrays), label(passages, self.heads) if self.heads else passages), long
@@ -204,7 +205,7 @@ class PassageEncoder:
     def arrays(
         self, passages: Sequence[Passage], header: Header, *, classes: bool = True
     ) -> tuple[dict[str, Ragged], tuple[int, ...]]:
-        """Encode passages into the arrays of :func:`segment_of`. Also returns the rows of those that are too long."""
+        """Encode passages into the arrays of :func:`segment_of`. Also returns the rows of passages that are too long."""
         features, truncated = self.read(passages, tokens=not header.small, classes=classes)
         arrays = {
             **self.store(features, header),
@@ -215,7 +216,7 @@ class PassageEncoder:
         return arrays, truncated
 
     def store(self, features: PassageFeatures, header: Header) -> dict[str, Ragged]:
-        """Return the evidence of passages in the few bytes that an index keeps, as the arrays of a segment."""
+        """Compress the evidence of passages to the arrays of a segment."""
         dims = self.encoder.views["pooled"], self.provided_dim
         if not header.exact and any(dim % COMPONENTS for dim in dims):
             raise InputError(
@@ -243,7 +244,7 @@ class PassageEncoder:
         }
 
     def evidence(self, passages: Sequence[Passage]) -> Evidence:
-        """Encode the evidence of passages of a small index, as precise as if an index stored it."""
+        """Encode the evidence of passages of a small index, with the same precision as stored evidence."""
         features, _ = self.read(passages, classes=False, sparse=False)
         return decode(self.store(features, self.header()), self.codebooks)
 
@@ -323,7 +324,7 @@ def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
 def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
     """Return passages with the labels of heads. A head reads the whole passage, as it reads any text.
 
-    To average the vectors of its sentences would cost nothing, but is less accurate for heads that read ``pooled``
+    Averaging the vectors of a passage's sentences would cost nothing, but is less accurate for heads that read ``pooled``
     (``docs/decisions/settled.md``).
     """
     texts = [searchable(passage) for passage in passages]
@@ -338,17 +339,17 @@ def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[P
 
 
 def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
-    """Return a passage with labels added to its metadata. Raises an InputError if a field has the name of one of them."""
+    """Return a passage with labels added to its metadata. Raises an InputError if a field of this name exists."""
     if taken := [field for field in labels if field in passage.metadata]:
         raise InputError(
-            f"the metadata of passage {passage.id!r} have the field {taken[0]!r}, to which a head of the index writes; "
+            f"the metadata of passage {passage.id!r} have the field {taken[0]!r}, but a head of the index writes to it; "
             "rename the field or the head"
         )
     return replace(passage, metadata={**passage.metadata, **labels}) if labels else passage
 
 
 def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str]) -> None:
-    """Refuse heads that are not those that labelled an index; both are fingerprints by name."""
+    """Refuse heads that differ from the heads that labelled an index. Both arguments hold fingerprints by name."""
     if known == given:
         return
     if others := [name for name in known if given.get(name, known[name]) != known[name]]:
@@ -362,7 +363,7 @@ def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str
 
 
 def check_models(header: Header, passage_encoder: PassageEncoder, index: object) -> None:
-    """Refuse models other than those that made an index, but for heads of your own."""
+    """Refuse models that differ from the models that built an index. Heads of your own are not compared."""
     before, loaded = header.header(), passage_encoder.header(small=header.small, language=header.language).header()
     if differing := [name for name in loaded if name != "heads" and loaded[name] != before[name]]:
         name = differing[0]
@@ -378,7 +379,7 @@ def types_of(rows: Mapping[str, Ragged]) -> dict[str, tuple[str, list[int]]]:
 
 
 def check_types(types: Mapping[str, object], passage_encoder: PassageEncoder, *, small: bool) -> None:
-    """Refuse models whose arrays differ from those of an index, even if their fingerprints are the same."""
+    """Refuse models whose arrays have other types than an index, even if the fingerprints are the same."""
     features, _ = passage_encoder.read([], tokens=not small, classes=False, sparse=False)
     for name, wanted in types_of(passage_encoder.store(features, passage_encoder.header(small=small))).items():
         if types.get(name, wanted) != wanted:
@@ -386,7 +387,7 @@ def check_types(types: Mapping[str, object], passage_encoder: PassageEncoder, *,
 
 
 def language_for(passages: Sequence[Passage], name: str | None) -> str:
-    """Return the language of an index that begins with some passages, unless it has a name."""
+    """Return the language `name` of an index. If it is None, detect the language from the first passages."""
     if name is None:
         return language_of([searchable(passage) for passage in passages])
     check_choice(name, LANGUAGES, "language")
@@ -396,10 +397,11 @@ def language_for(passages: Sequence[Passage], name: str | None) -> str:
 def chunks(
     passages: Iterable[Passage], size: int | None = None, emptied: list[str] | None = None
 ) -> Iterator[list[Passage]]:
-    """Cut a stream into lists of at most `size` passages (default :data:`CHUNK_PASSAGES`), of long ones fewer.
+    """Cut a stream into lists of at most `size` passages (default :data:`CHUNK_PASSAGES`), or fewer if they are long.
 
-    Refuses other objects, and an id that comes twice. That two ids share 64 bits is less probable than a broken disk.
-    Passages without text and title are left out, with a warning at the end; their ids are added to `emptied`.
+    Refuses other objects, and an id that comes twice. Ids are compared by 64 bits; an accidental match is less probable
+    than a broken disk. Passages without text and title are left out, with a warning at the end, and their ids are added to
+    `emptied`.
     """
     known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
     empty = list[str]() if emptied is None else emptied

@@ -67,17 +67,18 @@ EXHAUSTIVE_BELOW = 50_000
 """Passages of an index up to which all are scored."""
 
 EXHAUSTIVE_FILTERED = 10_000
-"""Passages that match a filter up to which all of them are scored, however large the index is."""
+"""Maximum number of passages that match a filter for scoring all of them, however large the index is."""
 
 OVERFETCH = 2
-"""Passages that reduced vectors find for each passage of the list by vectors.
+"""Number of passages that reduced vectors find for each passage of the list by vectors.
 
-Of the ten best by vectors alone of 100,000 made passages, a search finds 0.979 for questions that they answer (squad4) and
-0.858 for foreign ones (pubmedqa), from four times as many 0.986 and 0.912; with BM25 all (``docs/decisions/settled.md``).
+On 100,000 synthetic passages, a search finds 0.979 of the ten best by vectors alone for questions that they answer
+(squad4), and 0.858 for other questions (pubmedqa). With four times as many passages, it finds 0.986 and 0.912. With BM25,
+it finds all (``docs/decisions/settled.md``).
 """
 
 NEAR = 4
-"""Passages on either side whose words count for a passage, see `AROUND`. From 2 to 10 it is much the same."""
+"""Number of passages on either side whose words count for a passage, see `AROUND`. From 2 to 10, results hardly change."""
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -138,7 +139,7 @@ class PassageIndex(Header):
         return bm25.statistics([part.segment.postings for part in self.parts], [part.deleted for part in self.parts])
 
     def within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
-        """Yield each segment that holds some of the rows, with their places in `rows` and their rows there."""
+        """Yield each segment with some of the rows, the places of these in `rows`, and their rows in the segment."""
         if len(self.segments) == 1:
             yield self.segments[0], np.arange(len(rows)), rows
             return
@@ -163,7 +164,7 @@ class PassageIndex(Header):
         return values
 
     def without(self, rows: IntArray) -> PassageIndex:
-        """Return the index without the passages at some rows, which stay those of the others."""
+        """Return the index without the passages at `rows`. All other passages keep their rows."""
         parts = list(self.parts)
         owner = np.searchsorted(self.starts, rows, side="right") - 1
         for number in np.unique(owner).tolist():
@@ -251,8 +252,8 @@ class PassageIndex(Header):
     ) -> Candidates:
         """Score passages and return the n best. Passages with equal scores are in the order of rows.
 
-        Fusions other than linear fuse two lists, of :data:`semclass.scoring.fusion.DEPTH` or of `n` passages that match
-        `where`. The evidence for re-ranking is read only with `passage_encoder`.
+        Fusions other than linear fuse two lists of passages that match `where`. A list has `n` passages, but at least
+        :data:`semclass.scoring.fusion.DEPTH`. The evidence for re-ranking is read only with `passage_encoder`.
         """
         best = find(self, query, n, scoring, self.live if where is None else self.mask(where))
         if passage_encoder is None or not len(best):
@@ -260,7 +261,7 @@ class PassageIndex(Header):
         return replace(best, evidence=self.evidence(best.rows, passage_encoder))
 
     def scored(self, query: Query, scoring: Scoring, passage_encoder: PassageEncoder) -> Candidates:
-        """Score all passages, in the order of rows, as passages that came with the question."""
+        """Score all passages, in the order of rows, like passages that came with the question."""
         rows, lexical = self.rows, _lexical(self, query, self.rows)
         found = _fused(self, query, rows, scoring, _dense(self, query, rows), lexical, lexical, len(rows))
         return replace(found, evidence=self.evidence(rows, passage_encoder), is_stored=False)
@@ -274,21 +275,22 @@ class PassageIndex(Header):
         small: bool = False,
         language: str | None = None,
     ) -> PassageIndex:
-        """Index passages in memory; :func:`semclass.build_index` does so on the disk, and can resume a build.
+        """Index passages in memory. :func:`semclass.build_index` builds an index on the disk, and can resume a build.
 
         Parameters
         ----------
         passages
-            At least one passage. Ids are unique. Passages without text and title are left out, with a
-            :class:`semclass.SkippedWarning`, as they answer nothing. A title in
-            ``metadata["title"]`` is encoded before each sentence of the text, or in place of an empty text.
+            At least one passage. Ids must be unique. Passages without text and title are left out, with a
+            :class:`semclass.SkippedWarning`, because they answer nothing. A title in ``metadata["title"]`` is encoded
+            before each sentence of the text, or in place of an empty text.
         passage_encoder
             Defaults to the passage encoder of the shipped models.
         small
             Whether to store only the vectors of sentences. Each search then encodes the passages that it re-ranks.
         language
-            Language of the passages, whose words BM25 compares by their stems: a name of Snowball's, such as
-            ``"english"``, or ``""`` for words as they are. By default, the first passages tell it.
+            Language of the passages. BM25 compares words by their stems in this language. Give a name that Snowball uses,
+            such as ``"english"``, or ``""`` to leave words unstemmed. By default, the language is detected from the first
+            passages.
 
         Raises
         ------
@@ -310,10 +312,10 @@ class PassageIndex(Header):
         return index
 
     def facets(self, where: Mapping[str, Any] | None = None) -> list[Facet]:
-        """Count the values of the metadata fields that divide the passages into a few groups: labels of heads first.
+        """Count the values of metadata fields that divide the passages into a few groups. Labels of heads come first.
 
-        A field has 2 to :data:`MAX_VALUES` values, each in two passages on average. With a filter, all values stay, and
-        only passages that match count.
+        Such a field has 2 to :data:`MAX_VALUES` values, and on average two passages per value. With a filter, all values
+        stay in the result, but only matching passages are counted.
         """
         skipped = PLACES | {name + PROBABILITY for name in self.heads}
         present, facets = self.mask(), []
@@ -342,10 +344,10 @@ class PassageIndex(Header):
         return counts
 
     def save(self, folder: str | Path) -> None:
-        """Write the index as one segment into a folder, in place of an older index, which stays valid until then.
+        """Write the index as one segment into a folder. An older index there stays valid until it is replaced.
 
-        Raises an ArtifactError if the folder holds other files, has another writer, or cannot be written, and if this
-        index was loaded from the folder, and the folder was changed since.
+        Raises an ArtifactError if the folder holds other files, has another writer, or cannot be written. The same error
+        is raised if this index was loaded from the folder, and the folder was changed since then.
         """
         folder = Path(folder)
         check_target(folder, replace=True)
@@ -365,9 +367,9 @@ class PassageIndex(Header):
         Parameters
         ----------
         verify
-            Whether to compare the SHA-256 of every file, and not only the sizes. This reads the whole index once.
+            Whether to compare the SHA-256 of every file, and not only its size. This reads the whole index once.
         mmap
-            Whether to memory-map files, for copying most of them. The process ends if one is truncated meanwhile.
+            Whether to memory-map files, for copying most of them. If a file is truncated meanwhile, the process dies.
 
         Raises
         ------
@@ -401,7 +403,7 @@ class PassageIndex(Header):
     def of(
         cls, folder: Path, current: Manifest, known: Sequence[Part] = (), *, mmap: bool, verify: bool = False
     ) -> PassageIndex:
-        """Open the index that a manifest describes, but for segments that are `known`."""
+        """Open the index that a manifest describes. Segments in `known` are not opened again."""
         current, parts = open_parts(folder, current, known, mmap=mmap, verify=verify)
         fields: dict[str, Any] = {"tuned": current.tuned, "folder": folder, "manifest": current, "mmap": mmap}
         return cls(**current.header.header(), parts=tuple(parts), **fields)
@@ -411,11 +413,12 @@ class PassageIndex(Header):
 
 
 def find(index: PassageIndex, query: Query, n: int, scoring: Scoring, allowed: BoolArray | None = None) -> Candidates:
-    """Find the n passages with the best scores, best first, or fewer; equal scores in the order of the rows.
+    """Find at most n passages with the best scores, best first. Passages with equal scores are in the order of rows.
 
-    Vectors and words find passages; learnt words score those that were found. In a small index every passage is scored. In
-    a large one, fusions read two lists: the best passages by vectors alone, see :mod:`semclass.scoring.approximation`, and
-    by BM25 alone. Only the sum of the reference thesis reads no list. `allowed` says which rows may be found; None: all.
+    Vectors and words find passages, and learnt words score them. In a small index, every passage is scored. In a large
+    index, fusions read two lists: the best passages by vectors alone, see :mod:`semclass.scoring.approximation`, and the
+    best by BM25 alone. Only the sum of the reference thesis reads no list. `allowed` marks the rows that may be found;
+    None allows all rows.
     """
     total, depth = sum(map(len, index.segments)), max(DEPTH, n)
     number = total if allowed is None else int(np.count_nonzero(allowed))
@@ -439,7 +442,7 @@ def find(index: PassageIndex, query: Query, n: int, scoring: Scoring, allowed: B
 
 
 def largest_nearby(places: IntArray, titles: npt.NDArray[np.uint64], scores: DoubleArray) -> DoubleArray:
-    """Largest score of each of n passages and those of its title at most `NEAR` places away, which ascend, (n,)."""
+    """For n passages at ascending `places`, return the largest score of the same title at most `NEAR` places away, (n,)."""
     largest: DoubleArray = scores.copy()
     for step in range(1, NEAR + 1):
         near = (places[step:] - places[:-step] <= NEAR) & (titles[step:] == titles[:-step])

@@ -1,7 +1,7 @@
-"""An index in another engine: the engine stores rows and finds some of them, and this process scores and re-ranks these.
+"""An index in another engine. The engine stores and finds rows, and this process scores and re-ranks the found rows.
 
-A row holds, packed in bytes, the input of scoring and re-ranking, so a search encodes no text again. The bytes depend on
-the passage alone. A record in JSON describes the models that made the rows, and holds the statistics of all passages.
+A row holds the input of scoring and re-ranking, packed in bytes, so a search encodes no text again. The bytes depend only
+on the passage. A record in JSON describes the models that made the rows, and holds the statistics of all passages.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _ARRAYS = {
     "sentences": 0, "scales": 0, "shares": 0, "provides": 0, "tokens": 1, "pieces": 1, "terms": 2, "sparse": 3,
     "probabilities": 4,
 }  # fmt: skip
-"""Arrays in a row's bytes, in their order. Items: one a sentence (0), a word piece (1), a term (2), a learnt word (3), or
-one in all (4).
+"""Arrays in a row's bytes, in their order. An item of an array belongs to a sentence (0), a word piece (1), a term (2), a
+learnt word (3), or the whole passage (4).
 """
 
 _COUNTED = ("sentences", "pieces", "terms", "sparse")
@@ -65,10 +65,10 @@ class StoredRow:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Rows that an engine is to find: the first by vector and the first by words.
+    """Request to an engine for two lists of rows: the best by vector, and the best by words.
 
-    The score by vector is `mean_weight` * (vector @ mean) + (1 - `mean_weight`) * max(sentences @ vector), and the score
-    by words the sum of weight * impact over the terms.
+    The score by vector is `mean_weight` * (vector @ mean) + (1 - `mean_weight`) * max(sentences @ vector). The score by
+    words is the sum of weight * impact over the terms.
     """
 
     vector: FloatArray  #: unit vector of the question, (dim,); empty if words alone are to find passages
@@ -80,15 +80,15 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteIndex(Header):
-    """Base of an index in another engine, which :class:`semclass.HybridRetriever` searches like one in a folder.
+    """Base class of indices in other engines. :class:`semclass.HybridRetriever` searches them like an index in a folder.
 
-    A subclass is a frozen dataclass that implements :meth:`find`. All attributes but `types` are those of the
-    :class:`semclass.PassageIndex` whose passages were stored.
+    A subclass is a frozen dataclass that implements :meth:`find`. All attributes except for `types` are equal to those of
+    the :class:`semclass.PassageIndex` whose passages were stored.
     """
 
     tuned: Mapping[str, Any]
     statistics: Statistics
-    types: Mapping[str, tuple[str, list[int]]]  #: of the items of each array in the bytes of a row, with their shapes
+    types: Mapping[str, tuple[str, list[int]]]  #: type and shape of an item of each array in a row's bytes
 
     def find(self, wanted: Wanted) -> Iterable[tuple[Passage, bytes]]:
         """Return the passages of both lists, in any order, each once and with the bytes of its row."""
@@ -140,7 +140,7 @@ class RemoteIndex(Header):
             raise ArtifactError(f"{where} is damaged ({error!r}); {_REMEDY}") from error
 
     def recounted(self, passages: int, terms: npt.NDArray[Any], frequencies: npt.NDArray[Any]) -> RemoteIndex:
-        """Return the same index with other statistics: terms, rising, and in how many of the passages each is."""
+        """Return the same index with other statistics: ascending terms, and the number of passages with each term."""
         counted = Statistics.of(passages, self.statistics.average, terms.astype(np.uint32), frequencies)
         return replace(self, statistics=counted)
 
@@ -153,7 +153,7 @@ class RemoteIndex(Header):
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Let the engine find passages, and score these as :meth:`semclass.PassageIndex.candidates` does."""
+        """Let the engine find passages, and score them as :meth:`semclass.PassageIndex.candidates` does."""
         words = terms_of([query.query_used], self.language).values
         terms = {term: float(weight) for term, weight in bm25.weighted(self.statistics, words)}
         vector = unit(query.pooled) if len(query.pooled) else query.pooled
@@ -196,7 +196,7 @@ SearchIndex: TypeAlias = "PassageIndex | RemoteIndex"
 
 
 def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[StoredRow]:
-    """Make the rows of the passages that an index holds; `average` is the mean number of terms for `impacts`."""
+    """Yield the rows of the passages of an index. `average` is the mean number of terms per passage, for `impacts`."""
     average = index.statistics.average if average is None else average
     for part in index.parts:
         segment = part.segment

@@ -1,7 +1,7 @@
-"""A segment: some passages of an index with everything that is stored of them. It never changes once it is written.
+"""A segment: some passages of an index, with all their stored data. It never changes after it is written.
 
-An index is a row of segments. New passages become a new segment; deleted ones stay in theirs, and are left out, until
-segments are joined: then the remaining passages are copied, block by block, and nothing is encoded again.
+An index is a list of segments. New passages become a new segment. Deleted passages stay in their segment, but are left
+out, until segments are joined. Then the remaining passages are copied, block by block, and no passage is encoded again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ NOTHING = Ragged(np.zeros((0, 0), np.uint8), np.zeros(1, np.int64))
 """The rows that a small index leaves out."""
 
 REDUCED = "reduced"
-"""Folder of the reduced vectors, within that of a segment."""
+"""Folder of the reduced vectors within the folder of a segment."""
 
 PREFIX = "segment-"
-"""Names of segments on the disk begin with it; a hash of their files follows."""
+"""Beginning of the names of segments on the disk. A hash of their files follows."""
 
 COPY_PASSAGES = 4096
 """Passages that are copied at a time, at most: bounds memory, changes no value."""
@@ -51,17 +51,17 @@ READ_PASSAGES = 256
 """Passages that are read back at a time."""
 
 TERMS_PER_BYTE = 32
-"""Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""
+"""Maximum terms per byte of a passage's record, because some characters are written out as a dozen others."""
 
 COPY_BYTES = 1 << 24
-"""Bytes of an array that are copied at a time, unless a passage has more."""
+"""Number of bytes of an array that are copied at a time, unless a passage has more."""
 
 BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class RowFormat:
-    """Format of an array with rows for each passage, in a file of its name."""
+    """Format of an array with rows for each passage. The file has the name of the array."""
 
     offsets: str = ""  # file that says where each passage's rows begin; empty for one row a passage
     coded: str = "f4"  # allowed dtypes, of an index with codebooks or a small one
@@ -78,8 +78,8 @@ _SENTENCES, _PIECES = "sentence_offsets", "piece_offsets"
 class Segment:
     """n passages, in memory or in files. Read-only; many threads and many indices may share one.
 
-    The fields with a :class:`RowFormat` are all arrays with rows for each passage: reading, writing, joining and checking
-    them goes by :data:`ROWS`.
+    The fields with a :class:`RowFormat` are the arrays with rows for each passage. :data:`ROWS` controls how they are
+    read, written, joined and checked.
     """
 
     #: vectors of the sentences, see :class:`semclass.scoring.dense.Vectors`
@@ -113,7 +113,7 @@ class Segment:
         return len(self.sentences)
 
     def check_files(self) -> None:
-        """Raise a ChangedFileError if a file that is read by position was written into since it was opened."""
+        """Raise a ChangedFileError if a file that is read by position was written to since it was opened."""
         for values in vars(self).values():
             if isinstance(values, StoredRagged):
                 values.file.check()
@@ -129,15 +129,15 @@ class Segment:
 
     @Once
     def vectors(self) -> Vectors:
-        """The sentences, laid out to be compared with questions; kept, as that takes time and memory."""
+        """Vectors of the sentences, arranged for comparisons with questions. They are cached, because this takes time."""
         return Vectors(self.sentences, self.scales.values, self.shares.values, self.near)
 
     def passages(self, rows: npt.NDArray[Any]) -> list[Passage]:
-        """Passages at some rows, int64 of shape (m,), as they were given."""
+        """Return the passages at `rows`, int64 of shape (m,), as they were given."""
         return [Passage(record["_id"], record["text"], record["metadata"]) for record in self._records(rows)]
 
     def ids(self, rows: npt.NDArray[Any]) -> list[str]:
-        """Ids of the passages at some rows, int64 of shape (m,)."""
+        """Return the ids of the passages at `rows`, int64 of shape (m,)."""
         return [str(record["_id"]) for record in self._records(rows)]
 
     def _records(self, rows: npt.NDArray[Any]) -> list[Any]:
@@ -164,7 +164,7 @@ class Segment:
         return self.id_hashes[order], order
 
     def find(self, ids: Sequence[str], hashes: npt.NDArray[np.uint64] | None = None) -> IntArray:
-        """Rows of the passages with some ids, -1 for an unknown id, int64 of shape (m,); `hashes` are those of the ids."""
+        """Return the rows of passages by id, -1 for an unknown id, int64 of shape (m,). `hashes` are hashes of the ids."""
         result = np.full(len(ids), -1, np.int64)
         hashes = hashes_of(ids) if hashes is None else hashes
         known, order = self._sorted
@@ -180,7 +180,7 @@ class Segment:
 
     @classmethod
     def open(cls, files: Files, name: str = "") -> Segment:
-        """Open a segment with all of its files, so that it can be read after they were removed."""
+        """Open a segment and all of its files. It can be read even after its files were removed."""
         reduced = f"{REDUCED}/axes.npy" in files
         ends = {offsets: files.array(f"{offsets}.npy") for offsets in OFFSETS}
         rows: dict[str, Any] = {}
@@ -210,7 +210,7 @@ ROWS: dict[str, RowFormat] = {
     for name, kind in get_type_hints(Segment, include_extras=True).items()
     if hasattr(kind, "__metadata__")
 }
-"""The format of each array with rows for each passage, by its name in a segment and of its file."""
+"""The format of each array with rows for each passage, by the name of the field and of the file."""
 
 OFFSETS = tuple(dict.fromkeys(stored.offsets for stored in ROWS.values() if stored.offsets))
 
@@ -237,7 +237,7 @@ class Entry:
 
     @property
     def keep(self) -> BoolArray | None:
-        """Whether each passage is there, bool of shape (passages,); None: all. A ValueError for any other text."""
+        """Whether each passage is kept, bool (passages,), or None if all are. Raises a ValueError if `kept` is invalid."""
         if not self.kept:
             return None
         size = -(-self.passages // 8)
@@ -250,7 +250,7 @@ class Entry:
         return np.unpackbits(np.frombuffer(data, np.uint8), count=self.passages).astype(np.bool_)
 
     def with_kept(self, keep: BoolArray) -> Entry:
-        """Return the entry with the passages that are not deleted, bool (n,)."""
+        """Return the entry with `keep`, bool (n,), which marks the passages that are not deleted."""
         return replace(self, kept=base64.b64encode(zlib.compress(np.packbits(keep).tobytes())).decode())
 
     @property
@@ -261,7 +261,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A segment of an index, and which of its passages are there. Its length does not count deleted passages."""
+    """A segment of an index, and which of its passages are deleted. Its length does not count deleted passages."""
 
     segment: Segment
     keep: BoolArray | None = None  # passages that are not deleted, (n,); None: all
@@ -312,7 +312,7 @@ def records_of(lines: Sequence[bytes]) -> Ragged:
 
 
 def segment_of(arrays: Mapping[str, Ragged]) -> Segment:
-    """Make a segment of the arrays that searching reads, a row for each passage: without texts, ids and metadata."""
+    """Make a segment from the arrays that a search reads, without texts, ids and metadata."""
     rows: dict[str, Any] = {name: array for name, array in arrays.items() if name not in ("terms", "probabilities")}
     return Segment(
         **rows,
@@ -333,9 +333,9 @@ def join(parts: Sequence[Part]) -> Segment:
 
 
 def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict[str, Any]]:
-    """Join segments, at least one, in a new folder, in bounded memory; the ``bytes`` and ``sha256`` of each file.
+    """Join segments, at least one, into a new folder. Returns the ``bytes`` and ``sha256`` of each file.
 
-    With `final` all of it survives a loss of power, and many sentences get reduced vectors.
+    Memory is bounded. If `final`, the files survive a loss of power, and many sentences get reduced vectors.
     """
     folder.mkdir(parents=True)
     for name, stored in ROWS.items():
@@ -443,10 +443,10 @@ def require(right: object, where: object, what: str) -> None:
 
 
 def check(segment: Segment, passages: int, where: Path, *, classes: int, small: bool, exact: bool) -> None:
-    """Refuse a segment whose arrays do not fit together, so that nothing that is searched leads beyond an array.
+    """Refuse a segment whose arrays do not fit together, so that a search never reads beyond an array.
 
-    Hashes say that files are those that the manifest names, not that the manifest was written in good faith. The checks
-    take one pass over each array, and name the first file that is wrong.
+    Hashes show that files are those of the manifest, but not that the manifest is correct. The checks take one pass over
+    each array, and name the first wrong file.
     """
     counts, ends = segment.postings, segment.sentences.offsets
     require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
@@ -533,7 +533,7 @@ def _check_reduced(near: Reduced, vectors: npt.NDArray[Any], where: Path) -> Non
 
 
 def check_alike(segments: Sequence[Segment], folder: Path) -> None:
-    """Refuse segments that were not made by the same models: their arrays are searched as one."""
+    """Refuse segments that were made by different models, because their arrays are searched together."""
     for name in ("tokens", "sentences", "provides", "sparse"):
         arrays = [getattr(segment, name).values for segment in segments]
         forms = {(values.dtype, values.shape[1:]) for values in arrays if len(values)}

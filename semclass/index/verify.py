@@ -16,7 +16,7 @@ CHECKED_NUMBERS = 1 << 24
 
 
 def verify(folder: str | Path, *, progress: Callable[[int], object] | None = None) -> dict[str, Any]:
-    """Verify an index, as it is now; it may be searched and changed meanwhile."""
+    """Verify an index in its current state. It may be searched and changed meanwhile."""
     index = PassageIndex.load(folder, verify=True)
     for segment in index.segments:
         where = Path(folder) / segment.name

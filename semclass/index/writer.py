@@ -1,7 +1,7 @@
-"""Changes of an index: building it, syncing it with documents, adding, replacing and deleting passages.
+"""Changes an index: builds it, syncs it with documents, and adds, replaces and deletes passages.
 
-Every change is an :class:`IndexChange` of the segments of a folder, which encodes no text again that the index has.
-:func:`build_index` is a change from nothing in a folder within that of the index, :func:`sync_index` one by a comparison.
+Every change is an :class:`IndexChange` of the segments of a folder. It encodes no text again that is already in the index.
+:func:`build_index` changes an empty index in a folder within the index, and :func:`sync_index` changes what differs.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import READ_PASSAGES, Entry, Part, Segment, hashes_of, line_of
 
 COMMIT_SECONDS = 5.0
-"""Seconds after which a build or a sync commits. A killed process loses little more work than that of these seconds."""
+"""Seconds after which a build or a sync commits. A killed process loses little more than the work of this time."""
 
 COMPARED_PASSAGES = 1024
 """Number of passages that a change compares with their old versions at a time."""
 
 GROWTH = 3
-"""A new segment is joined with its predecessor unless that has at least so many times its passages.
+"""A new segment is joined with its predecessor unless the predecessor has at least this many times its passages.
 
-So n passages are in at most 1 + log(n) / log(GROWTH) segments, and a passage is written again about as often.
+So n passages are in at most 1 + log(n) / log(GROWTH) segments. A passage is written again about this many times.
 """
 
 MEMORY_PASSAGES = 4096
-"""New passages up to which a segment stays in memory; a larger one is written to the disk before the commit."""
+"""Maximum number of new passages of a segment in memory. A larger segment is written to the disk before the commit."""
 
 MEMORY_BYTES = 1 << 24
 """Bytes of texts and metadata up to which it does."""
@@ -119,14 +119,15 @@ def change_index(
     delete
         Ids of passages, or a filter over the metadata, see :mod:`semclass.index.filters`.
     existing
-        For an id in `add` that the index has: ``"refuse"`` the change, or ``"replace"`` the passage; without text it is
-        deleted.
+        For an id in `add` that the index has: ``"refuse"`` refuses the change, and ``"replace"`` replaces the passage, or
+        deletes it if the new passage has no text.
     missing
-        For an id in `delete` that the index does not have: ``"refuse"`` the change, or ``"ignore"`` the id.
+        For an id in `delete` that the index does not have: ``"refuse"`` refuses the change, and ``"ignore"`` ignores the
+        id.
     compact
         Whether to join all segments, and to remove deleted passages from the files.
     passage_encoder
-        The models that built the index, or a function that loads them for new texts; by default the shipped models.
+        The models that built the index, or a function that loads them for new texts. Defaults to the shipped models.
     progress, workers
         See :func:`build_index`.
 
@@ -163,13 +164,13 @@ def build_index(
 ) -> PassageIndex:
     """Build an index in a folder, in bounded memory. An older index stays valid until the new index is complete.
 
-    Until then, passages are committed every few seconds to an index within the folder. The next build with the same models
-    and options resumes an unfinished one: it encodes no text again that this index has.
+    Until then, passages are committed every few seconds to an unfinished index within the folder. The next build with the
+    same models and options resumes it, and encodes no text again that it has.
 
     Parameters
     ----------
     folder
-        Folder of the index, which is created if it does not exist, and holds nothing else.
+        Folder of the index. It is created if it does not exist, and must hold no other files.
     passages, passage_encoder, small, language
         See :meth:`semclass.PassageIndex.build`. `passages` may be a stream.
     progress
@@ -180,8 +181,8 @@ def build_index(
     replace
         Whether to replace an existing index, including its tuned weights.
     cutting
-        How documents were cut into passages, which the index keeps for ``semclass.index.writer.sync_index``. Passages are
-        then named as a sync names them.
+        Settings with which documents were cut into passages. The index keeps them for
+        ``semclass.index.writer.sync_index``. Passages then get ids as in a sync.
 
     Raises
     ------
@@ -241,7 +242,7 @@ class Change:
 
 
 def find_changes(index: PassageIndex | None, passages: Iterable[Passage]) -> list[Change]:
-    """Return what :func:`sync_index` would change, by document. Without an index, everything is added."""
+    """Return the changes that :func:`sync_index` would make, by document. Without an index, everything is added."""
     comparison = Comparison(index)
     for chunk in chunks(named_by_content(passages)):
         comparison.compare(chunk)
@@ -262,21 +263,20 @@ def sync_index(
 ) -> list[Change]:
     """Make an index hold the given passages and no other passages. Returns the changes by document.
 
-    Texts that the index already holds, under any id, are not encoded again. New passages are committed every few
-    seconds, so that the next sync continues a stopped one, and missing passages are removed at the end. Without an index,
-    it is built, see :func:`semclass.build_index`. Arguments and errors that are not named are those of
-    :func:`semclass.change_index`.
+    Texts that the index already holds, under any id, are not encoded again. New passages are committed every few seconds,
+    so that the next sync continues a stopped one. Missing passages are removed at the end. If there is no index, it is
+    built, see :func:`semclass.build_index`. All other arguments and errors are those of :func:`semclass.change_index`.
 
     Parameters
     ----------
     passages
-        A stream of at least one passage. Passages that were cut from documents are named by their content and not by
-        their number, so that an id stays the same while the text does: ``document#number`` becomes ``document#digest``.
+        A stream of at least one passage. Passages that were cut from documents are named by their content, not by their
+        number: ``document#number`` becomes ``document#digest``. So an id stays the same as long as the text does.
     cutting
-        How the passages were cut. The index keeps these settings for the next sync.
+        Settings with which the passages were cut. The index keeps them for the next sync.
     before_removing
-        Function that is called before passages are removed, with the number of documents that will be gone, and of those
-        before. If it raises an error, nothing is removed.
+        Function that is called before passages are removed, with the number of documents to remove, and the number of all
+        documents in the index. If it raises an error, nothing is removed.
 
     Raises
     ------
@@ -299,16 +299,16 @@ def sync_index(
 
 
 class Comparison:
-    """Compares passages, a chunk at a time, with those of an index, and counts by document what differs."""
+    """Compares passages, a chunk at a time, with those of an index, and counts the differences by document."""
 
     def __init__(self, index: PassageIndex | None) -> None:
         self.index, self.documents = index, defaultdict[str, Counter[str]](Counter)
         self._seen = np.zeros(0 if index is None else index.starts[-1], np.bool_)
 
     def compare(self, chunk: Sequence[Passage]) -> tuple[IntArray, list[str]]:
-        """Return the row of each passage in the index, -1 for an unknown id, and what differs.
+        """Return the row of each passage in the index, or -1 for an unknown id, and the kind of change.
 
-        A passage is ``"added"``, is the ``"same"``, or has ``"changed"``; if only its metadata did, it has ``"moved"``.
+        The kind is ``"added"``, ``"same"``, ``"changed"``, or ``"moved"`` if only the metadata changed.
         """
         rows, old = np.full(len(chunk), -1, np.int64), iter(list[Passage]())
         labels = () if self.index is None else fields_of(self.index.heads)
@@ -378,7 +378,7 @@ def open_change(
     workers: int | None = None,
     start: Manifest | None = None,
 ) -> Iterator[IndexChange]:
-    """Lock an index for a change; where there is none, the change begins with the manifest `start`, without segments."""
+    """Lock an index for a change. If there is no index, the change begins with the manifest `start`, without segments."""
     folder = Path(folder)
     if start is None:
         read_manifest(folder)  # before a lock is left in a folder that holds no index
@@ -447,7 +447,7 @@ class IndexChange:
         return comparison
 
     def add(self, passages: Iterable[Passage], *, replaces: bool = False, comparison: Comparison | None = None) -> None:
-        """Add passages, or replace passages with the same ids; a text that stays the same is not encoded again.
+        """Add passages, or replace passages with the same ids. An unchanged text is not encoded again.
 
         With a `comparison`, texts that the index has under other ids are not encoded either, and the change is committed
         every few seconds, and before an error is raised.
@@ -659,6 +659,6 @@ def _in_order(job: Callable[[_Item], _Item], items: Iterable[_Item], workers: in
 
 
 def threads_of(passage_encoder: PassageEncoder, workers: int | None) -> int:
-    """Return the number of threads that read passages. If None, these threads and the encoder's use all processors."""
+    """Return the number of threads that encode passages. By default, they and the encoder's threads use all processors."""
     free = available_threads() // int(getattr(passage_encoder.encoder, "threads", 1))
     return max(free, 1) if workers is None else check_positive(workers, "workers")
