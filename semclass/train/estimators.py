@@ -30,11 +30,11 @@ from semclass.train.fitted import FittedHead, head_probabilities, head_to_onnx
 from semclass.train.report import Examples, report_of
 
 ONE_LABEL = ({"pooled": 1.0}, {"pooled": 0.85, "layers": 0.15}, {"pooled": 0.6, "layers": 0.4}, {"layers": 1.0})
-"""Views that a head may read, with their shares: topics and intents are in ``pooled``, types of questions in ``layers``."""
+"""Views that a head may read, and their shares. ``pooled`` suits topics and intents, ``layers`` types of questions."""
 
 SEVERAL_LABELS = ({"pooled": 1.0, "surface": 1.0, "entities": 1.0}, {"pooled": 4.0, "layers": 1.0})
-"""The same where a text may have several labels. Spelling and entities show whether a passage tells a name, a number or a
-place."""
+"""The same, if a text may have several labels. ``surface`` and ``entities`` help to recognise passages with a name, a
+number or a place."""
 
 PHRASES = ("{}", "a question about {}", "I want to talk about {}", "help with {}")
 """Sentences around a class's name. The mean of their vectors is nearer to messages than the vector of the name."""
@@ -45,7 +45,7 @@ Views: TypeAlias = dict[str, FloatArray]
 
 
 def words_of(label: ClassName) -> str:
-    """Return the words of a label, joined by spaces; "" for a label that is a number."""
+    """Return the words of a label, joined by spaces, or "" if the label is a number."""
     return " ".join(re.findall(r"[^\W_]+", label)) if isinstance(label, str) else ""
 
 
@@ -91,7 +91,7 @@ def say_to(progress: Progress) -> Say:
 
 
 def names_of(classes: Sequence[ClassName], views: Sequence[str], encoder: Encoder) -> tuple[IntArray, Views] | None:
-    """Encode the names of classes in `PHRASES`: their places, and a row for each; None if fewer than two are words."""
+    """Encode the names of classes in `PHRASES`. Returns their places and views, or None if fewer than two are words."""
     places = [place for place, label in enumerate(classes) if words_of(label)]
     if len(places) < 2:
         return None
@@ -119,8 +119,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     encoder
         None for the shipped encoder, the folder of an exported encoder, the name of an installed package of models, such
         as ``"multilingual"``, ``"hub:NAME"`` or ``"hub:FOLDER"`` for a sentence-transformers model (extra ``hub``), or any
-        object with the members of :class:`semclass.Encoder`. If the classifier is pickled, as with ``n_jobs=2``, give a
-        name or a folder rather than an object.
+        object with the members of :class:`semclass.Encoder`. If the classifier is pickled, as with ``n_jobs=2``, use a
+        name or a folder instead of an object.
     seed
         Seed of the folds.
     multi_label
@@ -150,10 +150,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The training texts with their vectors.
     report_
         Cross-validated figures in JSON types: ``accuracy``, ``macro_f1``, ``log_loss``, ``calibration_error``,
-        ``classes`` (precision, recall, F1, number of texts and threshold of each class), ``coverage`` (costs and gains of
-        `min_probability`), ``precisions`` (the same of `target_precision`), ``reliability``, ``confused`` (pairs of
-        labels, most often first), ``chosen``, ``candidates``, and ``compared`` (the number of texts on which the
-        candidates were compared).
+        ``reliability``, ``classes`` (precision, recall, F1, number of texts and threshold of each class), ``coverage``
+        (the effects of `min_probability`), ``precisions`` (the effects of `target_precision`), ``confused`` (pairs of
+        labels, the most frequent first), ``chosen`` and ``candidates`` (settings), and ``compared`` (the number of texts
+        on which settings were compared).
     encoder_fingerprint_
         Fingerprint of the encoder that the classifier was trained with.
     """
@@ -232,8 +232,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Iterable[str]) -> DoubleArray:
         """Return calibrated class probabilities, float64 of shape (n, n_classes), with columns as in `classes_`.
 
-        Rows sum to 1 unless `multi_label` is true. Raises an InputError or InputTypeError if a text is empty or not a
-        string, or the encoder is not the one that the classifier was trained with. So do the methods below.
+        Rows sum to 1 unless `multi_label` is true. This method and the methods below raise an InputError or InputTypeError
+        if a text is empty or not a string, or the classifier was trained with another encoder.
         """
         check_is_fitted(self)
         texts = check_texts(X)
@@ -260,9 +260,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return labelled(texts, self.classes, probabilities, chosen)
 
     def predict(self, X: Iterable[str]) -> Any:
-        """Return the labels of texts, an array of shape (n,), which holds Python objects if the classifier abstains.
+        """Return the labels of texts in an array of shape (n,).
 
-        With `multi_label`, return a list of tuples.
+        The array holds Python objects if the classifier abstains. With `multi_label`, return a list of tuples instead.
         """
         probabilities = self.predict_proba(X)
         chosen = decide(probabilities, self.label_thresholds_, multi_label=self.multi_label)

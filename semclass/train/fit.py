@@ -1,11 +1,11 @@
-"""Fit a head: from views of labelled texts to a few arrays, chosen by cross-validation and calibrated on held-out scores.
+"""Fits a head to views of labelled texts. Its settings are cross-validated, and it is calibrated on held-out scores.
 
-Where a text has one label, a head is a logistic regression over a Gaussian kernel between texts, computed with at most
-`LANDMARKS` of them (Williams and Seeger 2001). Where it may have several, each label has a linear logistic regression over
-standardised views.
+If each text has one label, a head is a logistic regression over a Gaussian kernel between texts, computed with at most
+`LANDMARKS` of them (Williams and Seeger 2001). If texts may have several labels, each label has a linear logistic
+regression over standardised views.
 
-Names of classes may count as examples. Views, names and regularisation are those of the least cross-validated log loss.
-Coordinates are rounded to the 8 bits that they are stored in before the weights are solved for: the head that is saved is
+Names of classes may count as examples. Views, names and regularisation are chosen for the smallest cross-validated log
+loss. Coordinates are rounded to the 8 bits in which they are stored, before the weights are fitted. So the saved head is
 the head that was cross-validated.
 """
 
@@ -44,7 +44,7 @@ KINDS = {"sigmoid": "logistic", "softmax": "kernel"}
 """Name of the regression of each link."""
 
 STRENGTHS = {"sigmoid": 100.0, "softmax": 30.0}
-"""Inverse regularisation C that is tried first for each link; the mean squared distance of texts is 1."""
+"""Inverse regularisation C that is tried first for each link. The mean squared distance of texts is scaled to 1."""
 
 STEP = 10**0.5  # factor between the values of C that are tried until none is better
 GAIN = 0.995  # share of the log loss that a further value of C must reach
@@ -117,7 +117,7 @@ def _several(item: Any, name: str) -> tuple[ClassName, ...]:
 
 @dataclass(frozen=True)
 class Problem:
-    """Training data of n texts, and of m further examples behind them, which are never scored."""
+    """Training data of n texts, followed by m further examples, which are never scored."""
 
     views: Mapping[str, FloatArray]  # (n + m, dim) each
     truth: IntArray  # class indices (n,) for softmax, 0 or 1 (n, classes) for sigmoid
@@ -150,7 +150,7 @@ class Problem:
     def with_names(self, places: IntArray, views: Mapping[str, FloatArray]) -> Problem:
         """Add the names of some classes as examples.
 
-        They are moved to the middle of the texts: names differ from messages, and all in the same way.
+        Their vectors are moved to the mean of the texts, because all names differ from messages in the same way.
         """
         n = len(self.truth)
         share = 1 / np.bincount(self.truth)[self.truth]  # equal for classes
@@ -166,9 +166,10 @@ class Problem:
 
 
 def problem_of(views: Mapping[str, FloatArray], targets: Targets) -> Problem:
-    """Refuse data that no head can be fitted to, and bring the rest into arrays.
+    """Turn training data into arrays. Refuse data to which no head can be fitted.
 
-    Of labels of which a text has one, there must be two. Of others, at least one needs two texts with it and two without.
+    With one label per text, there must be two classes. With several, at least one label needs two texts with it and two
+    without.
     """
     if not targets.classes:
         raise InputError("no text has a label; give at least one label with two examples")
@@ -193,9 +194,9 @@ def problem_of(views: Mapping[str, FloatArray], targets: Targets) -> Problem:
 
 
 def folds_of(problem: Problem, groups: Sequence[str], folds: int, seed: int) -> list[Fold]:
-    """Balanced folds that keep groups together, fewer than `folds` where a class or the groups are too few.
+    """Return balanced folds that keep groups together, or fewer than `folds` if a class or the groups are too small.
 
-    If fewer than two classes have two groups, one fold scores all texts by the names of classes alone.
+    If fewer than two classes have two groups, a single fold scores all texts by a head trained on names of classes.
     """
     count = len(problem.truth)
     numbers = np.unique(np.asarray(groups, np.str_), return_inverse=True)[1]
@@ -227,7 +228,7 @@ def folds_of(problem: Problem, groups: Sequence[str], folds: int, seed: int) -> 
 
 
 def can_hold_out(truth: IntArray, groups: IntArray) -> bool:
-    """Whether two classes have texts of at least two groups each."""
+    """Return whether two classes have texts of at least two groups each."""
     pairs = np.unique(np.stack([truth, groups]), axis=1)[0]
     return bool(np.sort(np.bincount(pairs, minlength=2))[-2] > 1)
 
@@ -271,8 +272,8 @@ def fit_problem(
 ) -> FittedHead:
     """Choose a setting and its regularisation by stratified cross-validation, fit it to all texts, and calibrate it.
 
-    The probabilities are calibrated on scores of heads that did not see the text. Texts of one group, such as
-    near-duplicates, are kept in one fold. `say` is called with a line of text for each step.
+    Probabilities are calibrated on scores from heads that were not trained on the text. Texts of a group, such as
+    near-duplicates, stay in one fold. `say` is called with a line of text for each step.
     Raises an InputError for data that no head can be fitted to.
     """
     splits = folds_of(problem, groups, folds, seed)
@@ -383,7 +384,7 @@ def _held_out(
 def judge(
     problem: Problem, held_out: DoubleArray, rows: IntArray
 ) -> tuple[DoubleArray, tuple[DoubleArray, DoubleArray], dict[str, float]]:
-    """Calibrate on some texts' held-out scores: their probabilities, slopes and intercepts, and figures."""
+    """Calibrate on the held-out scores of some texts. Returns their probabilities, slopes and intercepts, and figures."""
     scores, link = held_out[rows], problem.link
     truth = problem.truth[rows]
     slope, intercept = calibrate(scores, truth, link)
@@ -408,7 +409,7 @@ def judge(
 
 
 def space_of(problem: Problem, choice: Choice, landmarks: int, coordinates_kept: int = COORDINATES) -> Space:
-    """Compute the coordinates that the folds share, from texts without their labels."""
+    """Compute the coordinates that all folds share. The labels of texts are not used."""
     projection = _project(problem, choice)
     coordinates = projection(np.concatenate([problem.views[view] for view in choice.weights], axis=1))
     points, back = None, np.eye(coordinates.shape[1])
@@ -482,7 +483,7 @@ def _principal_axes(rows: DoubleArray) -> DoubleArray:
 
 
 def solve(problem: Problem, space: Space, strength: float, rows: IntArray, start: Solution | None = None) -> Solution:
-    """Fit a logistic regression to some examples, of one class of several or of each class, from `start` on."""
+    """Fit a logistic regression to the examples at `rows`, for all classes together or for each one, from `start` on."""
     features, targets, weight = space.features[rows], problem.targets[rows], problem.weight[rows]
     link, lengths = problem.link, space.lengths
     # in these coordinates the loss is about as steep in every direction, so that few steps are enough

@@ -21,8 +21,9 @@ FLAT = 0.003  # thresholds whose F1 is within this of the best count as equally 
 BINS = 10  # equal ones of [0, 1], over which confidence is compared with accuracy
 
 PRIOR = 10.0
-"""As how many texts the calibrated probabilities count beside those whose label is known. On halves of the training texts
-of two intent sets, with a target of 0.95, 3 to 30 came nearest to it; trusting probabilities alone lost 1 to 3 points."""
+"""Number of texts for which the calibrated probabilities count beside the texts with known labels. On halves of the
+training texts of two intent sets, with a target of 0.95, values of 3 to 30 came nearest to the target. Trusting only
+probabilities lost 1 to 3 points."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class FittedHead:
 
 
 def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
-    """A head's uncalibrated scores, float64 of shape (n, scores), from views (n, dim) by name."""
+    """Compute a head's uncalibrated scores, float64 of shape (n, scores), from views (n, dim) by name."""
     dense = np.concatenate([views[name] for name in head.inputs], axis=1).astype(np.float64)
     if head.projection is None or head.landmarks is None:
         features: DoubleArray = dense
@@ -89,7 +90,7 @@ def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArra
 
 
 def head_probabilities(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
-    """A head's calibrated probabilities, float64 of shape (n, classes), from views (n, dim) by name."""
+    """Compute a head's calibrated probabilities, float64 of shape (n, classes), from views (n, dim) by name."""
     return probabilities_of(head.slope * head_scores(head, views) + head.intercept, head.link)
 
 
@@ -120,10 +121,10 @@ def log_loss(probabilities: DoubleArray, truth: IntArray, link: str) -> float:
 
 
 def calibrate(scores: DoubleArray, truth: IntArray, link: str) -> tuple[DoubleArray, DoubleArray]:
-    """Slope and intercept that make held-out scores probabilities.
+    """Fit slope and intercept, which turn held-out scores into probabilities.
 
-    Softmax gets one temperature (Guo et al. 2017, "On Calibration of Modern Neural Networks"), each sigmoid a slope and an
-    intercept (Platt 1999). Targets are smoothed as Platt does: a few right texts do not make an answer certain.
+    Softmax gets one temperature (Guo et al. 2017, "On Calibration of Modern Neural Networks"). Each sigmoid gets a slope
+    and an intercept (Platt 1999). Targets are smoothed as in Platt, so that a few right texts do not make a label certain.
     """
     if link == "sigmoid":
         pairs = [_platt(column, right) for column, right in zip(scores.T, truth.T, strict=True)]
@@ -167,7 +168,7 @@ def expected_calibration_error(probabilities: DoubleArray, right: npt.NDArray[np
 
 
 def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_]) -> list[dict[str, float]]:
-    """Confidence and accuracy in equal bins of [0, 1], what a reliability diagram shows."""
+    """Return confidence and accuracy in equal bins of [0, 1], for a reliability diagram."""
     places, rows = _bins(probabilities), list[dict[str, float]]()
     for place in np.unique(places).tolist():
         inside = places == place
@@ -184,7 +185,7 @@ def _bins(probabilities: DoubleArray) -> IntArray:
 def best_threshold(
     probabilities: DoubleArray, truth: npt.NDArray[np.bool_], weight: DoubleArray | None = None
 ) -> float:
-    """Threshold with the best F1; of those within `FLAT` of it the middle one, which another sample moves least."""
+    """Return the median of the thresholds whose F1 is within `FLAT` of the best. It varies least between samples."""
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
     said = np.ones(len(truth)) if weight is None else weight[order]
@@ -203,11 +204,11 @@ def precision_thresholds(
     *,
     multi_label: bool,  # whether a text may have several classes; otherwise only its most probable one is looked at
 ) -> DoubleArray:
-    """Give each class the lowest probability from which it reaches the target precision, float64 of shape (n_classes,).
+    """Find the lowest probability from which each class reaches the target precision, float64 of shape (n_classes,).
 
-    The precision above a probability is that of the texts above it, blended with their mean probability as if that stood
-    for `PRIOR` more texts: a class with few texts is judged by its probabilities, one with many by what was right. Where no
-    probability is enough, the threshold lies above all that were seen.
+    The precision above a probability is the share of right texts above it, blended with their mean probability, which
+    counts as `PRIOR` more texts. So a class with few texts is judged by its probabilities, and a class with many texts by
+    its right texts. If no probability is high enough, the threshold lies above all probabilities.
     """
     best = probabilities.argmax(axis=1)
     found = np.zeros(probabilities.shape[1])

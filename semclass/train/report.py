@@ -33,10 +33,10 @@ COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # values of min_probability who
 def report_of(
     head: FittedHead, targets: Targets, texts: Sequence[str], target_precision: float | None = None
 ) -> tuple[DoubleArray, dict[str, Any]]:
-    """Thresholds of the labels, float64 of shape (n_classes,), and cross-validated figures in JSON types.
+    """Compute the thresholds of labels, float64 of shape (n_classes,), and cross-validated figures in JSON types.
 
-    The thresholds are those of the target precision. Without one they are best for F1 where a text may have several labels,
-    and 0 where it has one.
+    The thresholds are those of the target precision. Without a target, they are 0 if each text has one label, and best for
+    F1 if texts may have several.
     """
     if head.out_of_fold is None:
         raise ValueError("a head without out-of-fold probabilities cannot be judged")
@@ -83,9 +83,9 @@ class Examples:
     vectors: FloatArray  # (n, dim)
 
     def nearest(self, texts: Sequence[str], encoder: Encoder, *, others: bool) -> list[list[dict[str, Any]]]:
-        """Find the `NEIGHBOURS` examples of the largest cosine, after the mean of all examples is subtracted.
+        """Find the `NEIGHBOURS` examples with the largest cosine, after subtracting the mean of all examples.
 
-        With `others`, an example is not its own neighbour.
+        If `others` is true, an example is not its own neighbour.
         """
         if not texts:
             return []
@@ -108,10 +108,12 @@ class Examples:
 
 @dataclass(frozen=True)
 class Judged:
-    """Texts with their labels, and the probabilities of a head that had not seen them."""
+    """Texts with their labels, and their probabilities from a head that was not trained on them."""
 
     texts: Sequence[str]  #: n texts
-    labels: Sequence[tuple[ClassName, ...]]  #: those of each text; one that the head does not know means out of domain
+    labels: Sequence[
+        tuple[ClassName, ...]
+    ]  #: labels of each text; a label that the head does not know means out of domain
     places: Sequence[int]  #: lines of the n texts in their file
     classes: tuple[ClassName, ...]  #: the head's labels, in column order
     probabilities: DoubleArray  #: float64 of shape (n, n_classes)
@@ -120,7 +122,7 @@ class Judged:
 
     @property
     def truth(self) -> Flags:
-        """True classes, (n, n_classes); none for a text out of domain."""
+        """Whether each text has each class, (n, n_classes). A text out of domain has none."""
         column = {label: place for place, label in enumerate(self.classes)}
         found = np.zeros(self.probabilities.shape, np.bool_)
         pairs = [(row, column[label]) for row, labels in enumerate(self.labels) for label in labels if label in column]
@@ -163,10 +165,10 @@ def held_out(model: Any, data: LabelledTexts) -> Judged:
 
 
 def figures(judged: Judged, target_precision: float | None, held_out: Judged | None = None) -> dict[str, Any]:
-    """Figures in JSON types.
+    """Compute figures in JSON types.
 
-    Thresholds for a precision are chosen on the texts of `held_out`. If None, each half of the texts gets thresholds from
-    the other half.
+    Thresholds for a precision are chosen on the texts of `held_out`. If it is None, each half of the texts gets thresholds
+    from the other half.
     """
     truth, plain, known, ood = judged.truth, judged.best, judged.known, judged.ood
     classes = _class_figures(judged.classes, plain[known], truth[known], judged.label_thresholds)
@@ -241,7 +243,7 @@ def _ood(judged: Judged, ood: Flags) -> dict[str, Any]:
 
 
 def wrong_rows(judged: Judged) -> list[int]:
-    """Return rows of wrongly labelled texts, thresholds aside, and of accepted texts out of domain, the surest first."""
+    """Return rows of texts with a wrong best label, and of accepted texts out of domain, the most confident first."""
     truth, plain = judged.truth, judged.best
     rows = np.flatnonzero(np.where(judged.known, (plain != truth).any(axis=1), judged.accepted.any(axis=1)))
     sure = judged.probabilities.max(axis=1)
@@ -249,7 +251,7 @@ def wrong_rows(judged: Judged) -> list[int]:
 
 
 def wrong_cases(examples: Examples, judged: Judged, encoder: Encoder, *, own: bool) -> list[dict[str, Any]]:
-    """Return wrong cases with their nearest training examples. `own`: the judged texts are the training texts."""
+    """Return wrong cases with their nearest training examples. If `own`, the judged texts are the training texts."""
     rows = wrong_rows(judged)
     near = examples.nearest([judged.texts[row] for row in rows], encoder, others=own)
     return [
