@@ -1,4 +1,4 @@
-"""The main job on a small corpus, told as a story: what questions ask for, what re-ranking changes, what it costs."""
+"""Demonstration on a small corpus: what questions ask for, what re-ranking changes, and what it costs."""
 
 from __future__ import annotations
 

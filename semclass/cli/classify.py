@@ -141,7 +141,7 @@ def _texts(
 
 
 COLUMNS = frozenset({"text_column", "encoding"})
-"""Options of how a file of texts is read."""
+"""Options for reading a file of texts."""
 
 KINDS: Mapping[str, tuple[Callable[..., Iterator[Line]], frozenset[str]]] = {
     "questions": (_questions, COLUMNS | {"models", "min_probability"}),
@@ -149,7 +149,7 @@ KINDS: Mapping[str, tuple[Callable[..., Iterator[Line]], frozenset[str]]] = {
     "pairs": (_pairs, frozenset({"models"})),
     "texts": (_texts, COLUMNS | {"encoder", "min_probability", "head", "labels"}),
 }
-"""By KIND: what classifies the texts, and the options that not every KIND has."""
+"""Function of each KIND that classifies the texts, and options that not every KIND has."""
 
 
 def _names(labels: Sequence[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The commands that measure rankings, and fit an index to questions with known answers: its weights, its threshold."""
+"""The commands that measure rankings, and that fit weights and threshold of an index to questions with known answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that build an index, change it and check it; how they read passages, and tell what they left out."""
+"""The commands that build, change and check an index. They read passages, and list the files that they left out."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _options = options.together(
 
 @dataclass
 class Reading:
-    """The options of a command that reads passages into an index, and what it left out."""
+    """The options of a command that reads passages into an index, and the files that it left out."""
 
     passage_encoder: Callable[[], PassageEncoder]
     heads: dict[str, str]
@@ -83,7 +83,7 @@ class Reading:
     boilerplate: list[Any] = field(default_factory=list)
 
     def check_heads(self, folder: Path) -> None:
-        """Refuse heads that are not those of an index."""
+        """Refuse heads that differ from the heads of an index."""
         from semclass.index.folder import manifest_or_none
         from semclass.index.passage_encoder import check_heads
 
@@ -147,12 +147,12 @@ class Reading:
         return named_by_content(passages) if path.is_dir() else passages
 
     def settings(self) -> dict[str, Any]:
-        """Return what an index stores for the next sync: the chunking, and the keys of the boilerplate."""
+        """Return the settings that an index stores for the next sync: the chunking, and the keys of the boilerplate."""
         keys = sorted(paragraph.key for paragraph in self.boilerplate)
         return {**self.chunking.settings(), **({"boilerplate": keys} if keys else {})}
 
     def record(self) -> dict[str, Any]:
-        """Return the fields of a JSON line on what was left out."""
+        """Return the fields of a JSON line that list the files that were left out."""
         record: dict[str, Any] = {}
         for file in self.skipped:
             record.setdefault(file.kind, []).append({"document": file.document, "reason": file.reason})
@@ -165,7 +165,7 @@ class Reading:
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a `Reading` to a command, which takes it as `reading`."""
+    """Add the options of a `Reading` to a command, which gets it as the argument `reading`."""
 
     @wraps(command)
     def with_reading(

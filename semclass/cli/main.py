@@ -52,7 +52,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line, and exit with its exit code."""
     warnings.showwarning = lambda message, *_, **__: echo(f"warning: {message}", err=True)
     try:
         cli.main(None if arguments is None else list(arguments), prog_name="semclass", standalone_mode=False)

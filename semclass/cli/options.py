@@ -44,7 +44,7 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True, styled: bool = F
 
 
 def json_line(record: Mapping[str, Any]) -> str:
-    """A record in one line of JSON, with escapes for control characters."""
+    """Write a record as one line of JSON, with escapes for control characters."""
     return _LEFT_BY_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(record, ensure_ascii=False))
 
 
@@ -110,12 +110,12 @@ where = click.option(
 
 
 def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Several options as one, in this order."""
+    """Join several options into one decorator, in this order."""
     return lambda command: reduce(lambda made, option: option(made), reversed(several), command)
 
 
 def column(kind: str) -> Callable[[Command], Command]:
-    """An option that names a column of records, by what it holds."""
+    """Return an option that names the column of records with a kind of content."""
     about = f"Name of the column with the {kind} of each row. Default: a usual name."
     return click.option(f"--{kind}-column", metavar="NAME", help=about)
 
@@ -124,7 +124,7 @@ columns = together(*map(column, ("text", "id", "title")))
 
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """Print a record as a JSON line, or the text that stands for it."""
+    """Print a record as a JSON line, or as the given text."""
     echo(json_line(record) if as_json else text)
 
 
@@ -136,7 +136,7 @@ def load_models(models: Path | None, encoder: str | None, threads: int | None) -
 
 
 def show_weights(values: Mapping[str, float]) -> str:
-    """Weights in one line."""
+    """Write weights in one line."""
     return ", ".join(f"{name} {value:g}" for name, value in values.items())
 
 
@@ -149,7 +149,7 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
 
 
 def read_weights(pairs: Sequence[str], option: str = "--weight") -> dict[str, float] | None:
-    """Read weights that are written as NAME=VALUE; None without any."""
+    """Read weights that are written as NAME=VALUE. Returns None if there are none."""
     weights = {}
     for text in pairs:
         name, _, value = text.partition("=")
@@ -170,21 +170,21 @@ def read_heads(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def shorten(text: str, limit: int = 90) -> str:
-    """One line of a text."""
+    """Shorten a text to one line."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
 class Progress:
-    """Work that is done so far. Called with a count, it adds that many items."""
+    """Counter of finished work. A call with a count adds this number of items."""
 
     def __init__(self, label: str, total: int | None, unit: str, bar: ProgressBar[Any] | None) -> None:
-        """Begin with nothing done. Without a `bar`, lines are logged."""
+        """Begin at 0. Without a `bar`, progress is logged in lines."""
         self.label, self.total, self.unit, self.bar = label, total, unit, bar
         self.done, self.files, self.logged = 0, "", time.monotonic()
 
     def __call__(self, count: int) -> None:
-        """Note that some more items are done."""
+        """Add a number of finished items."""
         self.done += count
         self._show(self.done, self.total)
 
@@ -214,7 +214,7 @@ class Progress:
 
 @contextmanager
 def progress(label: str, total: int | None, unit: str = "passages") -> Iterator[Progress]:
-    """Show how far the work inside is."""
+    """Show the progress of the work inside the context."""
     if not sys.stderr.isatty():
         yield Progress(label, total, unit, None)
         return

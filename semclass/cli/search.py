@@ -1,4 +1,4 @@
-"""The commands that search and re-rank; hits as people read them: place, best sentence, and matching words in bold."""
+"""The commands that search and re-rank. They print hits with place and best sentence, and matching words in bold."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 SEPARATOR = "\x1d"
-"""Stands between the parts of a long table, each of which names the columns."""
+"""Character between the parts of a long table. Each part names the columns."""
 
 MAX_NAME = 60
 """Maximum characters of a column's name. A longer name is a text, which no row repeats."""
 
 MAX_HEADING = 200
-"""Maximum characters of a heading; what is longer is a text."""
+"""Maximum characters of a heading. A longer line is a text."""
 
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _FRONT_MATTER = re.compile(
@@ -86,7 +86,7 @@ class Unit:
     wrapped: bool = False  # its line ends are those of an editor, hard breaks aside
 
     def written(self, text: str) -> str:
-        """Return what it says, given the text of the document."""
+        """Return the text of the unit. `text` is that of the document."""
         return text[self.start : self.end] if self.text is None else self.text
 
 
@@ -105,7 +105,7 @@ class Block:
 
 
 class Heading(NamedTuple):
-    """A heading; with its rules it takes ``text[begin:after]``."""
+    """A heading. The heading and its rules are ``text[begin:after]``."""
 
     level: int
     name: str

@@ -46,7 +46,7 @@ MAX_GROWTH = 20
 """Maximum characters of a document's passages, texts and metadata together, as a multiple of the document's bytes."""
 
 FREE_CHARACTERS = 200_000
-"""Characters that any document may give, however small it is."""
+"""Number of characters that the passages of any document may have, however small the document is."""
 
 MAX_VALUE = 2000
 """Maximum characters of a value of metadata."""

@@ -1,4 +1,4 @@
-"""From the bytes of a file to its text: encodings, divided words, directives, and what pages repeat."""
+"""From the bytes of a file to its text: encodings, divided words, directives, and repeated lines of pages."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import NamedTuple
 from semclass.core.errors import InputError, SemclassError
 
 MAX_FILE = 400_000_000
-"""Bytes of a document at most, as it is held in memory; a larger one can be split."""
+"""Maximum bytes of a document, because it is read into memory. A larger document can be split."""
 
 MAX_LINE = 64_000_000
-"""Bytes of a line of a file that is read line by line, at most."""
+"""Maximum bytes of a line in a file that is read line by line."""
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def check_size(path: Path) -> None:
-    """Refuse a file that is too large to be held."""
+    """Refuse a file that is too large to be read into memory."""
     size = path.stat().st_size
     if size > MAX_FILE:
         raise InputError(
@@ -120,7 +120,7 @@ _MARKED_ENDS = re.compile(f"{SOFT}(?:\\n[ \\t]*)?|{FIRM}\\n[ \\t]*")
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text, without those that may be divided."""
+    """Return the words of a text, without words that may be divided at a line end."""
     return frozenset(_COMPOUND.findall(_DIVISION.sub(" ", text.casefold())))
 
 
@@ -189,7 +189,7 @@ EDGE_LINES = 3
 """Number of lines at the top and at the bottom of a page that may be running headers or footers."""
 
 MIN_PAGES = 3
-"""Pages that a running line stands on, at least."""
+"""Minimum number of pages with the same running line."""
 
 _NUMBER = re.compile(r"\d+|^[ivxlc]+$")
 _NUMBERED = re.compile(r"(?:^|\s)(\d{1,5})$|^(\d{1,5})(?:\s|$)")

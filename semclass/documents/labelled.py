@@ -1,4 +1,4 @@
-"""Reads texts, with or without labels, from JSON lines or from a table with tabs, commas, ... between columns."""
+"""Reads texts, with or without labels, from JSON lines or from a table with tabs, commas or other separators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ labels per text.
 """
 
 LISTED_LINES = 5
-"""Maximum bad lines that an error lists."""
+"""Maximum number of bad lines that an error lists."""
 
 _Row: TypeAlias = "tuple[int, tuple[Any, Any] | str]"  # line; text and label, or what is wrong
 

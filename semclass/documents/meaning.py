@@ -1,4 +1,4 @@
-"""Cuts a text by meaning, where its neighbouring sentences differ most, as the reference work does."""
+"""Cuts a text where the meaning changes: where neighbouring sentences differ most, as the reference work does."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ UNREADABLE = "files that cannot be read"
 OUTSIDE = "links that lead out of the folder"
 LINK = "links to folders or to nothing"
 PIPE = "pipes and devices"
-"""Kinds of files that are skipped for another reason than their ending."""
+"""Kinds of files that are skipped for a reason other than their ending."""
 
 NO_TEXT = frozenset([
     ".7z", ".avi", ".bin", ".bmp", ".bz2", ".class", ".css", ".dll", ".eot", ".exe", ".gif", ".gz", ".ico", ".jar", ".jpeg",
@@ -55,10 +55,10 @@ NO_TEXT = frozenset([
 """Endings of files that hold no text: pictures, sounds, fonts, styles, programs and archives."""
 
 LISTED_KINDS = 8
-"""Maximum kinds of skipped files that a message lists, the most frequent first."""
+"""Maximum number of kinds of skipped files that a message lists, the most frequent first."""
 
 EXAMPLES = 3
-"""Maximum names of such files that a message lists."""
+"""Maximum number of names that a message lists for a kind of skipped files."""
 
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Paths of a command's standard input, and of pipes that a shell connects to it."""
@@ -109,7 +109,7 @@ class Reader(Protocol):
     """
 
     def accepts(self, path: Path) -> bool:
-        """Whether it reads files of this name. The file need not exist."""
+        """Return whether this reader reads files of this name. The file need not exist."""
 
     def read(self, path: Path, chunking: Chunking) -> Document:
         """Read a file. Raises an InputError that says why it cannot be read."""
@@ -118,14 +118,14 @@ class Reader(Protocol):
         """Cut a document that this reader read. Raises an InputError that says why the document cannot be cut."""
 
     def close(self) -> None:
-        """Free what it holds, such as a process."""
+        """Free the resources of this reader, such as a process."""
 
 
 class PlainReader:
     """Reads text, Markdown, source files, CSV and JSON."""
 
     def accepts(self, path: Path) -> bool:
-        """Whether the ending is one of ENDINGS."""
+        """Return whether the ending is one of ENDINGS."""
         return path.suffix.lower() in ENDINGS
 
     def read(self, path: Path, chunking: Chunking) -> Document:
@@ -146,7 +146,7 @@ class PlainReader:
         return cut_document(name, document, chunking)
 
     def close(self) -> None:
-        """Free nothing."""
+        """Do nothing, because this reader has no resources."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tables, JSON and JSON lines: rows that are records, each a passage with its columns as metadata, or a table."""
+"""Tables, JSON and JSON lines. Rows become records, each a passage with its columns as metadata, or a table."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def records_of(
 
 
 def no_column(name: str, names: Sequence[Any]) -> str:
-    """Message about a column that is not there."""
+    """Return a message about a missing column."""
     return (
         f"there is no column {name!r}; the columns are {', '.join(map(short, names[:20])) or 'none'}. Name others with "
         "--text-column, --id-column and --title-column"
@@ -166,13 +166,13 @@ def _written(value: Any) -> str:
 # -- as Markdown -------------------------------------------------------------------------------------------------------
 
 MAX_CELLS = 3_000_000
-"""Cells of a table, empty ones between others included."""
+"""Maximum cells of a table, including empty cells between others."""
 
 PARSED_ROWS = 1000
-"""Rows of a table in Markdown that are parsed at a time."""
+"""Number of rows of a Markdown table that are parsed at a time."""
 
 HEADING_LEVELS = 6
-"""Levels of headings that Markdown has."""
+"""Number of heading levels in Markdown."""
 
 _MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]\n]*\]:|(?:[-*_][ \t]*){3,}$|[-=]+$)", re.MULTILINE)
 _CELL_MARKS = re.compile(r"[*_`\[<&\\|]")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 Span = tuple[int, int]
-"""First character and the one after the last."""
+"""Position of the first character, and of the character after the last."""
 
 SHORTEST = 25
 """Number of characters below which a piece is joined to its neighbour, such as a heading, "(Fig." or an item."""
@@ -16,7 +16,7 @@ MAX_SENTENCE_WORDS = 100
 """Maximum words of a sentence, because an encoder reads no more. A table, for example, has no full stops."""
 
 PARSED = 1 << 20
-"""Characters of a document that are parsed at a time."""
+"""Number of characters of a document that are parsed at a time."""
 
 _BREAKS = ("\n\n", "\n", " ")
 """Where a text that is too long is broken, the best first."""
@@ -103,6 +103,6 @@ def bounded_spans(text: str, start: int, end: int, size: int = PARSED) -> Iterat
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """Leave out white space at both ends."""
+    """Shrink a span, so that it has no white space at its ends."""
     part = text[start:end]
     return start + len(part) - len(part.lstrip()), start + len(part.rstrip())

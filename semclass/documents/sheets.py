@@ -1,4 +1,4 @@
-"""Sheets and CSV: their tables, each with its own names of columns, and the lines of text above, between and below."""
+"""Reads sheets and CSV: tables with their names of columns, and lines of text above, between and below tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from semclass.documents.chunking import Columns, Document, Record
 from semclass.documents.records import named_rows, no_column, paragraph, records_of, table
 
 Cells: TypeAlias = Sequence[Any]
-"""The cells of a row; empty ones are None or blank."""
+"""The cells of a row. An empty cell is None or blank."""
 
 NAME_LENGTH = 60
 """Maximum characters of a column's name, if the row of names must be guessed."""
 
 NAME_WORDS = 7
-"""Words of such a name, at most."""
+"""Maximum words of a column's name, if the row of names must be guessed."""
 
 _VALUE = re.compile(r"\s*(?:[-+]?[0-9][0-9.,]*(?:\s*%)?|[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}.*|(?i:true|false))\s*")
 _SEPARATORS = ",;\t|"

@@ -19,7 +19,7 @@ from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
 Result = TypeVar("Result")
 
 BATCH = 32
-"""Most texts of a run of a network."""
+"""Maximum number of texts in one run of a network."""
 
 CHUNK = 512
 """Number of texts that are encoded at a time. It bounds memory, and changes no value."""

@@ -21,7 +21,7 @@ from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged,
 from semclass.encoders.batching import BATCH, STEP, batches_by_length, check_views, pieces_of, steps, term_flags
 
 NETWORKS = ("lower.onnx", "upper.onnx")
-"""Files of the two parts."""
+"""Files of the lower and the upper part of the network."""
 
 KEPT = "kept.npy"
 """File that lists the word pieces of passages that the upper part reads. Without the file, it reads all word pieces."""
@@ -68,12 +68,12 @@ class Windows:
         return sums
 
     def pieces(self, terms: Ragged) -> Ragged:
-        """The word pieces of each window."""
+        """Return the word pieces of each window."""
         first = terms.offsets[self.owners] + self.starts
         return spans(terms.values, first, first + self.lengths)
 
     def joined(self, rows: Ragged) -> Ragged:
-        """The word pieces of all windows of a text as one row."""
+        """Join the word pieces of all windows of a text to one row."""
         return Ragged(rows.values, rows.offsets[np.append(self.firsts, len(self.starts))])
 
 

@@ -65,14 +65,14 @@ class Calibration:
     withheld: Share  #: share of all questions that are not shown
 
     def as_record(self, found_on: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the record that an index stores; `found_on` says on which questions."""
+        """Return the record that an index stores. `found_on` describes the judged questions."""
         figures = asdict(self)
         date = datetime.now(timezone.utc).date().isoformat()
         return {"from": figures.pop("threshold"), **figures, "found_on": {**found_on, "date": date}}
 
 
 def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
-    """Choose a threshold by the values of questions, and by whether one of their hits is right."""
+    """Choose a threshold by the values of questions, and by whether each question is answered."""
     if not len(values):
         raise InputError("no question has judged hits; judge the first hit of some questions, right or wrong")
     odds, truth = log_odds(np.asarray(values, np.float64), EPSILON), np.asarray(answered, bool)

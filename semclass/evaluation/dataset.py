@@ -1,4 +1,4 @@
-"""Reads questions with known answers: of a BEIR folder, or judged by people; and writes rankings as TREC run files."""
+"""Reads questions with known answers from a BEIR folder or a file of judgements, and writes TREC run files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import READ_PASSAGES
 
 Judgements: TypeAlias = dict[str, dict[str, bool]]
-"""By question, and by the id of a passage, whether the passage answers."""
+"""For each question, the ids of judged passages, and whether each passage answers the question."""
 
 _DIGEST = re.compile(r"#[0-9a-f]{10}(?:-[0-9]{1,9})?$")
 
@@ -28,7 +28,7 @@ SUFFIX = ".trec"
 
 @dataclass(frozen=True)
 class Dataset:
-    """The questions of a data set that have a relevant passage, and their judgements."""
+    """The questions of a data set with a relevant passage, and their judgements."""
 
     folder: Path  #: folder of the questions
     questions: Mapping[str, str]  #: texts by id

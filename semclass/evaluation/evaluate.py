@@ -18,7 +18,7 @@ from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring.vectors import top_k, unit
 
 RUN_DEPTH = 100
-"""Number of passages of a run. The passages that a method does not re-rank follow in their order before re-ranking."""
+"""Number of passages of a run. Passages that a method does not re-rank follow in their earlier order."""
 
 BATCH = 32
 """Questions that are searched together."""

@@ -19,7 +19,7 @@ BASELINE = "hybrid"
 """The method with which all others are compared: dense + w * BM25, the sum of the reference system."""
 
 LEVEL = 0.05
-"""p-value below which a difference is more than chance."""
+"""p-value below which a difference is called more than chance."""
 
 RESAMPLES = 2000
 """Bootstrap samples of an interval. Its ends vary by a few hundredths of its width between seeds."""
@@ -53,7 +53,7 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The best of some methods, compared with the method in use by nDCG@10."""
+    """The best method by nDCG@10, and its comparison with the method in use."""
 
     best: str
     ndcg: float  #: mean nDCG@10 of the best method

@@ -55,7 +55,7 @@ class WeightSearch:
 
     @property
     def gain(self) -> float:
-        """Cross-validated gain over the default."""
+        """Cross-validated gain in MRR@10 over the default."""
         return self.mrr_cross_validated - self.mrr_default
 
     @property
@@ -69,7 +69,7 @@ class WeightSearch:
         return self.cautious if self.helps else self.default
 
     def as_json(self) -> dict[str, Any]:
-        """The figures, without the curve."""
+        """Return the figures, without the MRR@10 of each weight."""
         figures = {name: value for name, value in vars(self).items() if name not in ("name", "mrr")}
         return {**figures, "mrr_without": float(self.mrr[0]), "gain": self.gain, "helps": self.helps}
 

@@ -1,4 +1,4 @@
-"""An encoded question, and its candidates: the passages with the best scores, which re-ranking turns into hits."""
+"""An encoded question, and its candidates: the passages with the best scores. Re-ranking turns them into hits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Scoring:
 
     @property
     def alone(self) -> str | None:
-        """The only signal with a weight in a convex combination. None if several have one, or in another fusion."""
+        """The only signal with a weight in a convex combination. None with several signals, or in another fusion."""
         signals = [name for name, weight in self.weights.items() if weight]
         return signals[0] if len(signals) == 1 and self.fusion == "convex" else None
 

@@ -95,7 +95,7 @@ class Column:
 
     @cached_property
     def texts(self) -> int:
-        """Place of the first text among the values."""
+        """Position of the first text among the values."""
         return bisect_left(self.values, True, key=lambda value: isinstance(value, str))
 
     @cached_property
@@ -125,7 +125,7 @@ class Column:
         return FIRST_CODE + low, FIRST_CODE + max(low, high)
 
     def value(self, code: int) -> Scalar:
-        """The value of a code from `FALSE` on."""
+        """Return the value of a code, which is at least `FALSE`."""
         return code == TRUE if code < FIRST_CODE else self.values[code - FIRST_CODE]
 
     def matches(self, accepted: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:

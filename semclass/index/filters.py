@@ -54,7 +54,7 @@ FIELD_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$
 FILTER_OPERATORS = ("$and", "$or", "$not")
 
 MAX_NAMED_FIELDS = 20
-"""Most fields that a message names."""
+"""Maximum number of fields that a message names."""
 
 _FILTERS = ", ".join(FILTER_OPERATORS)
 _MAX_DEPTH = 50

@@ -48,12 +48,12 @@ AREA = ".semclass-build"
 """Folder in which a long build stores its finished part, so that a stopped build can be resumed."""
 
 OURS = re.compile(rf"{SEGMENT_NAME}|{re.escape(BUILDING)}[0-9a-f]{{32}}|\.manifest\.json\.[0-9]+\.part")
-"""Names that are removed if no manifest has them."""
+"""Names of files and folders that are removed if no manifest names them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """Models and options that made all passages of an index."""
+    """The models and options with which all passages of an index were encoded."""
 
     encoder: str  #: fingerprint of the encoder that computed the vectors
     classes: tuple[str, ...]  #: names of the passage classes
@@ -67,7 +67,7 @@ class Header:
 
     @property
     def exact(self) -> bool:
-        """Whether vectors are stored as they are, because no codebooks compress them."""
+        """Whether vectors are stored without compression by codebooks."""
         return not (self.small or self.codebooks)
 
     def header(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Manifest:
         return sum(entry.live for entry in self.segments)
 
     def as_json(self) -> bytes:
-        """Write the manifest as its file holds it."""
+        """Return the manifest as the bytes of its file."""
         fields = {"segments": [vars(entry) for entry in self.segments], "passages": self.passages}
         fields |= {"tuned": dict(self.tuned), "cutting": self.cutting}
         return artifacts.dump_json({"protocol": PROTOCOL, "kind": "index", **self.header.header(), **fields})
@@ -404,7 +404,7 @@ def store(folder: str | Path, *, cutting: Mapping[str, Any] | None = None, **tun
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
-    """Describe an index, from its manifest alone."""
+    """Describe an index. Only its manifest is read."""
     current = read_manifest(Path(folder))
     sizes: dict[str, int] = {}
     for entry in current.segments:

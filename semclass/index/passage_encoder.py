@@ -1,4 +1,4 @@
-"""From passages to the rows of a segment: encoding them, and labelling them by heads of your own."""
+"""Turns passages into the rows of a segment: encodes them, and labels them with heads of your own."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ CHUNK_PASSAGES = 64
 """Maximum passages that a thread reads at a time. It bounds memory and the loss when a build stops. It changes no value."""
 
 CHUNK_LENGTH = 1024
-"""Characters that a passage of a chunk may have on average."""
+"""Maximum mean number of characters of the passages of a chunk."""
 
 UNSORTED_IDS = 1 << 16
-"""Ids whose hashes are kept unsorted."""
+"""Maximum number of ids whose hashes are kept unsorted."""
 
 MAX_NAMED_IDS = 3
-"""Most ids that a message names."""
+"""Maximum number of ids that a message names."""
 
 HEADING_WORDS = 24
 """Maximum words of a path of headings that the encoder reads before each sentence."""
@@ -58,7 +58,7 @@ PROBABILITY = "_probability"
 
 @dataclass(frozen=True)
 class PassageFeatures(Evidence):
-    """All outputs for n passages. Vectors of sentences are not scaled to unit length."""
+    """All outputs of the models for n passages. Vectors of sentences are not scaled to unit length."""
 
     words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
@@ -294,7 +294,7 @@ def parts_of(passage: Passage) -> tuple[str, str, str]:
 
 
 def has_text(passage: Passage) -> bool:
-    """Whether a passage has a text or a title. A value that is not a string counts; the encoder then refuses it."""
+    """Return whether a passage has a text or a title. A value of another type counts, because encoding will refuse it."""
     return not isinstance(passage.text, str) or bool(passage.text.strip() or title_of(passage))
 
 
@@ -317,7 +317,7 @@ def searchable(passage: Passage) -> str:
 
 
 def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
-    """Fields that some heads fill: the label, and how probable it is."""
+    """Return the fields that heads fill: the label, and its probability."""
     return tuple(field for name in heads for field in (name, name + PROBABILITY))
 
 
@@ -452,7 +452,7 @@ def name_ids(ids: Sequence[str]) -> str:
 
 
 def warn_of_truncated(ids: Sequence[str], count: int) -> None:
-    """Warn once of the passages that were truncated."""
+    """Warn once about the passages that were truncated."""
     if ids:
         message = (
             f"{len(ids)} of {counted(count, 'passage')} {'has' if len(ids) == 1 else 'have'} a sentence that is longer "

@@ -52,19 +52,19 @@ from semclass.scoring.fusion import DEPTH, pool
 from semclass.scoring.vectors import nth_at_least, top_k
 
 CACHED_MASKS = 8
-"""Number of filters whose passages are remembered."""
+"""Number of filters whose matching passages are cached."""
 
 MAX_VALUES = 50
-"""Most values of a field that are a choice."""
+"""Maximum number of values of a field that becomes a facet."""
 
 PLACES = frozenset(("start", "end", "page", "paragraph", "window", "section", "heading", "headings", "table"))
-"""Fields that tell where a passage stands in its document."""
+"""Fields with the position of a passage in its document."""
 
 EVIDENCE = ("sentences", "provides", "tokens", "pieces")
 """Arrays of a segment that re-ranking reads."""
 
 EXHAUSTIVE_BELOW = 50_000
-"""Passages of an index up to which all are scored."""
+"""Maximum number of passages of an index for scoring all passages."""
 
 EXHAUSTIVE_FILTERED = 10_000
 """Maximum number of passages that match a filter for scoring all of them, however large the index is."""
@@ -227,7 +227,7 @@ class PassageIndex(Header):
 
     @property
     def types(self) -> dict[str, tuple[str, list[int]]]:
-        """Types of the arrays that re-ranking reads, and shapes of their items, which are those of all segments."""
+        """Return the types and item shapes of the arrays that re-ranking reads. They are the same in all segments."""
         rows = {name: getattr(part, name) for part in self.segments for name in EVIDENCE}
         return types_of({name: array for name, array in rows.items() if len(array.values)})
 
@@ -557,7 +557,7 @@ def _lexical(index: PassageIndex, query: Query, rows: IntArray) -> DoubleArray:
 
 
 def sparse_scores(index: PassageIndex, query: Query, rows: IntArray) -> DoubleArray:
-    """Score some rows by learnt words, float64 of shape (m,)."""
+    """Score the passages at `rows` by learnt words, float64 of shape (m,)."""
     scores = np.zeros(len(rows))
     for part, here, local in index.within(rows) if len(query.sparse) else ():
         scores[here] = sparse.scores(query.sparse, part.sparse.take(local))

@@ -91,7 +91,7 @@ class RemoteIndex(Header):
     types: Mapping[str, tuple[str, list[int]]]  #: type and shape of an item of each array in a row's bytes
 
     def find(self, wanted: Wanted) -> Iterable[tuple[Passage, bytes]]:
-        """Return the passages of both lists, in any order, each once and with the bytes of its row."""
+        """Return each passage of both lists once, in any order, with the bytes of its row."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class RemoteIndex(Header):
         return {**index.header(), **fields}
 
     def record(self) -> dict[str, Any]:
-        """Write the attributes as JSON values."""
+        """Return the attributes as JSON values."""
         statistics = self.statistics
         terms, frequencies = statistics.table()
         return {

@@ -45,10 +45,10 @@ PREFIX = "segment-"
 """Beginning of the names of segments on the disk. A hash of their files follows."""
 
 COPY_PASSAGES = 4096
-"""Passages that are copied at a time, at most: bounds memory, changes no value."""
+"""Maximum number of passages that are copied at a time. It bounds memory, and changes no value."""
 
 READ_PASSAGES = 256
-"""Passages that are read back at a time."""
+"""Number of passages that are read back at a time."""
 
 TERMS_PER_BYTE = 32
 """Maximum terms per byte of a passage's record, because some characters are written out as a dozen others."""
@@ -120,7 +120,7 @@ class Segment:
 
     @property
     def is_changed(self) -> bool:
-        """Whether a file was written into, so that its rows may be anything."""
+        """Whether a file was written to, so that its rows are unreliable."""
         try:
             self.check_files()
         except ChangedFileError:
@@ -223,12 +223,12 @@ FILES = (
 """Files of each segment."""
 
 REDUCED_FILES = tuple(names_of(Reduced, f"{REDUCED}/"))
-"""Files that a large segment has as well."""
+"""Additional files of a large segment."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A segment, as the manifest names it."""
+    """Description of a segment in the manifest."""
 
     name: str  # of its folder
     passages: int  # deleted ones included
@@ -280,7 +280,7 @@ class Part:
         return None if self.keep is None else count_deleted(self.segment.postings, np.flatnonzero(~self.keep))
 
     def without(self, rows: IntArray) -> Part:
-        """Delete some passages."""
+        """Return the part without the passages at `rows`."""
         if not len(rows):
             return self
         keep = np.ones(len(self.segment), np.bool_) if self.keep is None else self.keep.copy()
@@ -306,7 +306,7 @@ def line_of(passage: Passage, without: Collection[str] = ()) -> bytes:
 
 
 def records_of(lines: Sequence[bytes]) -> Ragged:
-    """JSON lines as a segment stores them."""
+    """Return JSON lines in the form in which a segment stores them."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     return Ragged(np.frombuffer(b"".join(lines), np.uint8), offsets_of(lengths))
 
@@ -362,7 +362,7 @@ def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict
 
 
 def name_of(files: dict[str, dict[str, Any]]) -> str:
-    """The name of a segment with these files: the same passages have the same name."""
+    """Return the name of a segment with these files. Segments with the same passages have the same name."""
     return PREFIX + hashlib.sha256(artifacts.dump_json(files)).hexdigest()[:16]
 
 
@@ -426,7 +426,7 @@ def _columns(parts: Sequence[Part]) -> Columns:
 
 
 def passages_of(parts: Sequence[Part]) -> Iterator[Passage]:
-    """Read the passages of segments, without deleted ones, some at a time."""
+    """Yield the passages of segments, except for deleted ones. Some are read at a time."""
     for part in parts:
         rows = np.arange(len(part.segment)) if part.keep is None else np.flatnonzero(part.keep)
         for begin in range(0, len(rows), READ_PASSAGES):
@@ -437,7 +437,7 @@ def passages_of(parts: Sequence[Part]) -> Iterator[Passage]:
 
 
 def require(right: object, where: object, what: str) -> None:
-    """Refuse an index in which something is wrong."""
+    """Raise an ArtifactError about an index unless `right` is true."""
     if not right:
         raise ArtifactError(f"{where}: {what}; {REMEDY}")
 

@@ -1,4 +1,4 @@
-"""Verifies an index: whether its files are complete and agree with one another."""
+"""Verifies that the files of an index are complete and agree with one another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import COPY_PASSAGES, Segment, hashes_of, require
 
 CHECKED_NUMBERS = 1 << 24
-"""Numbers of an array that are checked at a time."""
+"""Count of numbers of an array that are checked at a time."""
 
 
 def verify(folder: str | Path, *, progress: Callable[[int], object] | None = None) -> dict[str, Any]:

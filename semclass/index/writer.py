@@ -76,7 +76,7 @@ MEMORY_PASSAGES = 4096
 """Maximum number of new passages of a segment in memory. A larger segment is written to the disk before the commit."""
 
 MEMORY_BYTES = 1 << 24
-"""Bytes of texts and metadata up to which it does."""
+"""Maximum bytes of texts and metadata of a segment in memory."""
 
 LoadEncoder = Callable[[], PassageEncoder]
 
@@ -324,7 +324,7 @@ class Comparison:
         return rows, kinds
 
     def counting(self, passages: Iterable[Passage]) -> Iterator[Passage]:
-        """Yield passages that are all added."""
+        """Yield passages, and count all as added."""
         for passage in passages:
             self.documents[_document(passage)]["added"] += 1
             yield passage
@@ -532,7 +532,7 @@ class IndexChange:
         return part.entry.with_kept(part.keep) if len(part) * 2 >= len(part.segment) else None
 
     def report(self) -> Report:
-        """Count what was done."""
+        """Return the numbers of changed passages."""
         warn_of_truncated(self.truncated, self._counts["added"] + self._counts["changed"])
         return Report(**self._counts, passages=self.current.passages, segments=len(self.current.segments))
 

@@ -1,4 +1,4 @@
-"""Answers a question by the best sentences of the first hits, which are re-ranked as short passages."""
+"""Answers a question with the best sentences of the first hits. The sentences are re-ranked as short passages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[^\n]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AnswerSentence:
-    """A sentence of a passage."""
+    """A sentence that answers a question, and its passage."""
 
     text: str  #: the sentence, in one line
     id: str  #: id of its passage

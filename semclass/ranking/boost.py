@@ -31,7 +31,7 @@ def read_boost(
     index: SearchIndex,
     method: Method,
 ) -> dict[str, float]:
-    """Check which heads boost, and return their weights. None gives no weights."""
+    """Check the heads that boost, and return their weights. If `boost` is None, there are none."""
     if isinstance(boost, str) or not isinstance(boost, (Mapping, Iterable, type(None))):
         raise InputTypeError(
             f'boost must be names of heads, or weights by name such as {{"topic": 0.5}}, not {short(boost)}'
@@ -54,7 +54,7 @@ def read_boost(
 def boosted(
     ranked: Candidates, passages: Sequence[Passage], labels: Mapping[str, Label], weights: Mapping[str, float]
 ) -> Candidates:
-    """Rank candidates again with the gain of each. `labels` holds the question's labels by head."""
+    """Add the gain of each candidate to its score, and rank again. `labels` holds the question's labels by head."""
     matches = {
         name: np.array([_match(labels[name], passage.metadata, name) for passage in passages]) for name in weights
     }

@@ -21,7 +21,7 @@ from semclass.scoring.vectors import float_products
 
 MAX_WORDS = 12  #: most words of a question to show, those with the largest weights
 GENERAL_PASSAGES = 20
-"""Number of passages that general text counts for in word frequencies."""
+"""Number of passages of general text that are added to word frequencies."""
 
 WORD = re.compile(r"[^\W_]+")
 

@@ -94,7 +94,7 @@ def warn_of_language() -> None:
 
 @dataclass(frozen=True)
 class Needs:
-    """Parts that a ranking reads, and so the heads that it needs."""
+    """The parts of questions and passages that a ranking reads. They determine the heads that it needs."""
 
     vectors: bool = True  #: the vector of the question
     sparse: bool = False  #: learnt words, where the models have a head for them

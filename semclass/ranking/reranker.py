@@ -41,7 +41,7 @@ CACHE_MB = 64.0
 """Default megabytes of encoded texts that a reranker keeps."""
 
 ENTRY_BYTES = 3_000
-"""Bytes that an entry takes besides its values, about."""
+"""Approximate number of bytes that an entry takes besides its values."""
 
 Text: TypeAlias = tuple[str, str]
 """Title and text of a passage."""
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Use of a cache since it was made."""
+    """Statistics of a cache since it was created."""
 
     hits: int = 0  #: texts that were not encoded again
     misses: int = 0  #: texts that were encoded

@@ -138,7 +138,7 @@ class HybridRetriever:
 
     @property
     def answerable_from(self) -> float | None:
-        """Threshold of ``answerable`` that ``semclass calibrate`` stored in the index; None without one."""
+        """Threshold of ``answerable`` that ``semclass calibrate`` stored in the index, or None."""
         threshold: float | None = self.index.tuned.get("answerable", {}).get("from")
         return threshold
 

@@ -26,7 +26,7 @@ from semclass.scoring.vectors import nth_at_least, top_k
 # postings
 
 READ_POSTINGS = 1 << 18
-"""Postings that are processed at a time; bounds memory, changes no value."""
+"""Number of postings that are processed at a time. It bounds memory, and changes no value."""
 
 FREQUENT_SHARE = 8
 """A term in more than one of this number of passages is frequent. A byte per passage then takes no more than its postings.
@@ -54,7 +54,7 @@ class Postings:
 
     @property
     def document_frequencies(self) -> IntArray:
-        """In how many passages each term is, int64 of shape (t,)."""
+        """Number of passages with each term, int64 of shape (t,)."""
         return np.diff(self.ends)
 
     def places_of(self, terms: npt.NDArray[Any]) -> IntArray:
@@ -66,7 +66,7 @@ class Postings:
 
     @cached_property
     def longest(self) -> int:
-        """Terms of the longest passage."""
+        """Number of terms of the longest passage."""
         return int(self.lengths.max(initial=0))
 
     def is_frequent(self, term: int) -> bool:

@@ -41,7 +41,7 @@ LAYOUT_BLOCK = 16_384
 """Number of sentences of one product whose weights are arranged for it. The result fits into the cache."""
 
 PRODUCT_BLOCK = 2_048
-"""Sentences of one product with weights as they are."""
+"""Number of sentences of one product whose weights are not arranged for it."""
 
 LAYOUT_FROM = 4_096
 """Number of sentences of a segment from which their vectors are arranged for products, once, in some ms per thousand."""
@@ -50,7 +50,7 @@ MAX_DIGIT = 63
 """Largest absolute value of a digit of a question's components."""
 
 BASE, DIGITS = 2 * MAX_DIGIT + 1, 3
-"""Base and number of these digits."""
+"""Base of the digits, and number of digits of a component."""
 
 
 def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> FloatArray:

@@ -59,14 +59,14 @@ def _named_encoder(name: str | None) -> Encoder:
 
 
 def shared_encoder(encoder: Encoder | str | Path | None) -> Encoder:
-    """Return the encoder that a parameter means."""
+    """Return the encoder for the parameter `encoder`."""
     if encoder is None or isinstance(encoder, (str, Path)):
         return _named_encoder(None if encoder is None else str(encoder))
     return encoder
 
 
 def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Say) -> tuple[Views, list[int]]:
-    """Views of texts, and which texts were longer than the encoder reads."""
+    """Encode texts. Returns their views, and the rows of texts that are longer than the encoder reads."""
     parts: dict[str, list[FloatArray]] = {name: [] for name in names}
     wanted = [name for name in parts if name != SURFACE]
     cut: list[int] = []
@@ -81,7 +81,7 @@ def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Sa
 
 
 def say_to(progress: Progress) -> Say:
-    """The caller's function, or one line of standard error if that is a terminal, or nothing."""
+    """Return a function that shows progress: the caller's, one for a terminal, or one that does nothing."""
     if callable(progress):
         return progress
     if not (progress and sys.stderr.isatty()):

@@ -77,7 +77,7 @@ class Targets:
 
     @classmethod
     def of(cls, y: Any, *, multi_label: bool) -> Targets:
-        """Check labels of either shape."""
+        """Check labels, one or several per text."""
         if y is None or isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
             raise InputTypeError(f"labels must be a sequence with one label per text, not {short(y)}")
         remedy = "; for several labels per text set multi_label=True"
@@ -91,7 +91,7 @@ class Targets:
         return cls(rows, tuple(sorted(classes)), multi_label=multi_label)
 
     def matrix(self) -> npt.NDArray[np.bool_]:
-        """Which text has which class, bool of shape (n, n_classes)."""
+        """Return whether each text has each class, bool of shape (n, n_classes)."""
         found: npt.NDArray[np.bool_] = (
             MultiLabelBinarizer(classes=self.classes).fit_transform(self.rows).astype(np.bool_)
         )
@@ -133,11 +133,11 @@ class Problem:
 
     @property
     def weight(self) -> DoubleArray:
-        """As how many examples each row counts, (n + m,)."""
+        """Number of examples for which each row counts, (n + m,)."""
         return np.append(np.ones(len(self.truth)), np.full(len(self.names), NAME_WEIGHT))
 
     def subset(self, rows: IntArray) -> Problem:
-        """The same problem with some of its texts and all further examples."""
+        """Return the problem with some of its texts and all further examples."""
         every = np.append(rows, self.names)
         return replace(
             self,
@@ -238,7 +238,7 @@ def can_hold_out(truth: IntArray, groups: IntArray) -> bool:
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting that cross-validation may choose."""
+    """A candidate setting for cross-validation."""
 
     weights: Mapping[str, float]  # share of each view in the squared distance of texts
     names: bool = False  # whether names of classes count as examples
@@ -430,7 +430,7 @@ def space_of(problem: Problem, choice: Choice, landmarks: int, coordinates_kept:
 
 
 def spread(problem: Problem, most: int) -> IntArray:
-    """Rows of at most so many texts, with a share of every class."""
+    """Return the rows of at most `most` texts, with a share of every class."""
     order = np.argsort(problem.strata, kind="stable")
     return np.sort(order[np.linspace(0, len(order) - 1, min(most, len(order))).astype(np.int64)])
 

@@ -1,4 +1,4 @@
-"""A fitted head: plain arrays, its scores in numpy and what makes them probabilities, and its ONNX network."""
+"""A fitted head: plain arrays, its scores and calibrated probabilities in numpy, and its ONNX network."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Quantised:
         return cls(np.clip(np.rint(matrix / scale), -127, 127).astype(np.int8), scale)
 
     def dense(self) -> DoubleArray:
-        """The matrix, float64."""
+        """Return the matrix, float64."""
         return self.values.astype(np.float64) * self.scale.astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Projection:
-    """From the concatenated views (n, dim) to coordinates (n, components)."""
+    """Projects concatenated views (n, dim) to coordinates (n, components)."""
 
     matrix: Quantised
     offset: FloatArray
@@ -95,7 +95,7 @@ def head_probabilities(head: FittedHead, views: Mapping[str, FloatArray]) -> Dou
 
 
 def squared_distances(left: DoubleArray, right: DoubleArray) -> DoubleArray:
-    """Squared Euclidean distances between rows, (n, m)."""
+    """Compute the squared Euclidean distances between rows, (n, m)."""
     squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
     distances: DoubleArray = np.maximum(squares - 2 * left @ right.T, 0.0)
     return distances

@@ -1,4 +1,4 @@
-"""Reports: cross-validated figures of a classifier, its figures on other texts, and wrong cases."""
+"""Reports on a classifier: cross-validated figures, figures on other texts, and wrong cases."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def wrong_cases(examples: Examples, judged: Judged, encoder: Encoder, *, own: bo
 
 
 def write_report(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]) -> None:
-    """Write figures and wrong cases, these as JSON lines and as a table."""
+    """Write figures as JSON, and wrong cases as JSON lines and as a table."""
     write_atomic(folder / "figures.json", dump_json(figures))
     write_atomic(folder / "wrong.jsonl", dump_json_lines(wrong))
     names = ["line", "text", "label", "predicted", "probability"]
