@@ -3,8 +3,8 @@
 Users of the library need none of them. They may change with any minor release; packages of semclass itself are released in
 lock-step.
 
-An index in another engine is a subclass of :class:`RemoteIndex`: the engine stores what :func:`stored_rows` yields, and
-``find`` returns the rows that a :class:`Wanted` describes. Its ``where`` is a :class:`Filter`.
+An index in another engine is a subclass of :class:`RemoteIndex`. The engine stores the rows from :func:`stored_rows`.
+``find`` returns the rows that a :class:`Wanted` describes; ``Wanted.where`` is a :class:`Filter`.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class Label:
 
 @dataclass(frozen=True)
 class WordMatch:
-    """How a passage matches one word of the question."""
+    """The match of a passage with one word of the question."""
 
     word: str  #: the word as written
     weight: float  #: share in the question's sum of inverse document frequencies, in [0, 1], over all occurrences
@@ -299,7 +299,7 @@ class Hit:
     components: Mapping[str, float]
     labels: tuple[str, ...]  #: the answer types that the passage provides
     probabilities: Mapping[str, float]  #: calibrated probability of each answer type
-    explanation: Explanation | None = None  #: explanation of the score, if you asked for it with ``explain=True``
+    explanation: Explanation | None = None  #: explanation of the score; None without ``explain=True``
 
     @property
     def index(self) -> int:

@@ -65,7 +65,7 @@ Columns: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Chunking:
-    """How documents are read and cut into passages.
+    """Settings for reading documents and cutting them into passages.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Chunking:
 
     @property
     def way(self) -> str:
-        """How documents are cut: `by`, or its default."""
+        """The way in which documents are cut: `by`, or its default."""
         return self.by or "paragraph"
 
     @property

@@ -96,8 +96,8 @@ def read_labelled(
 def read_texts(path: Path, *, text: str | None = None, encoding: str | None = None) -> list[str]:
     """Read texts from a table, from JSON lines, or from a file with one text a line.
 
-    The column is `text`, or one with a usual name. A file with an ending other than .csv and .tsv is a table if you name a
-    column, or if its first line has several columns, of which one is called ``text``.
+    The column is `text`, or one with a usual name. A file with an ending other than .csv and .tsv is a table in two cases:
+    you name a column, or its first line has several columns, of which one is called ``text``.
     """
     content = read_text(path, encoding)  # once: the file may be a pipe
     lines = list(enumerate(content.removesuffix("\n").split("\n"), 1)) if content else []

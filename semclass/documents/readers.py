@@ -38,7 +38,7 @@ ENDINGS = (*TEXT, ".log", *MARKDOWN, ".csv", ".tsv", ".json", ".jsonl", *CODE)
 """Endings of the files that need no package."""
 
 REMEDIES = {".parquet": "write the rows of .parquet files as JSON lines with `text`"}
-"""How to read files that no package reads, by ending."""
+"""Instructions for files that no package reads, by ending."""
 
 NO_ENDING = "files without an ending"
 UNREADABLE = "files that cannot be read"

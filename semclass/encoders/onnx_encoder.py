@@ -170,7 +170,7 @@ class OnnxEncoder:
 
     @cached_property
     def for_passages(self) -> OnnxEncoder:
-        """The same encoder for sentences of passages."""
+        """Encoder for sentences of passages, with the same model."""
         return self if self.kept is None and not any(self.prefixes) else replace(self, kind=PASSAGE)
 
     @property

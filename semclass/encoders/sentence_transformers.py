@@ -26,9 +26,9 @@ from semclass.encoders.batching import BATCH, check_views, pieces_of, steps, ter
 class SentenceTransformerEncoder:
     """A sentence-transformers model with the views that heads read. Threads may share one instance.
 
-    The views are ``pooled`` (the model's own vector, of any length), ``layers`` (means of the layers at a third, two
-    thirds, five sixths and the end, and first-token vectors at two thirds and the end) and ``tokens`` (the last layer).
-    A copy of the model with other pooling, or without scaling to length 1, has another fingerprint.
+    The views are ``pooled`` (the model's own vector, of any norm), ``layers`` and ``tokens`` (the last layer). ``layers``
+    holds means of the layers at a third, two thirds, five sixths and the end, and first-token vectors at two thirds and
+    the end. A copy of the model with other pooling, or without scaling to length 1, has another fingerprint.
     """
 
     model: Any

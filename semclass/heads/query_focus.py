@@ -102,10 +102,10 @@ class _Parts:
     """The sentences of a text, by their places."""
 
     sentences: list[str]
-    asks: list[int]  #: those that ask
-    needed: list[int]  #: those, and what they refer to
-    context: list[int]  #: what they are about if they name nothing of their own
-    question: str  #: those that ask, the last `MAX_SENTENCE_WORDS` words at most
+    asks: list[int]  #: places of the sentences that ask
+    needed: list[int]  #: places of these sentences, and of the sentences to which they refer
+    context: list[int]  #: places of the sentences before them, if they name no topic
+    question: str  #: the sentences that ask, at most their last `MAX_SENTENCE_WORDS` words
 
 
 def is_question(text: str) -> bool:

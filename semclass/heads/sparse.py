@@ -1,4 +1,4 @@
-"""Learnt words: word pieces that a text says or implies, each with a weight (SPLADE, Formal et al. 2021).
+"""Learnt words: word pieces that a text contains or implies, each with a weight (SPLADE, Formal et al. 2021).
 
 A small network of its own reads the word pieces of a text and weighs every piece of the vocabulary, as a masked language
 model does. The inner product of a question's and a passage's weights is a third signal beside vectors and words.

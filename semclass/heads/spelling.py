@@ -2,8 +2,8 @@
 
 A word that is not in the list of known words is replaced if it is one slip away from a known word. A slip is a letter left
 out, added or replaced, or two neighbours swapped. A noisy channel (Kernighan, Church and Gale 1990) chooses the most
-probable known word, by a probability for the slip, and by Zipf's law over the list, which is sorted by frequency. Known
-words are never replaced. Heads are trained on texts that were corrected in the same way. Letter case is ignored.
+probable known word. Its factors are a probability of the slip, and Zipf's law over the list, which is sorted by frequency.
+Known words are never replaced. Heads are trained on texts that were corrected in the same way. Letter case is ignored.
 """
 
 from __future__ import annotations

@@ -139,11 +139,11 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
     place_name = capital & ~form["month"]
 
     def after(flags: Flags) -> Flags:
-        """Whether the token before has the flag."""
+        """Return whether the token before each token has the flag."""
         return np.concatenate([[False], flags[:-1]])
 
     def before(flags: Flags) -> Flags:
-        """Whether the token behind has the flag."""
+        """Return whether the token after each token has the flag."""
         return np.concatenate([flags[1:], [False]])
 
     line_end, stop, opened, closed = (form[name] for name in ("line_end", "stop", "open", "close"))

@@ -31,11 +31,11 @@ ENTAILMENT = 0.03
 SHARPNESS = 16.0
 """Factor of the scores in the softmax, with the least mean log loss over the sets of ``docs/decisions/settled.md``.
 
-An encoder that gives any two texts a high cosine has a factor of its own, `sharpness`.
+An encoder for which any two texts have a high cosine has a factor of its own, `sharpness`.
 """
 
 NEAREST = 10
-"""How many of the nearest classes the entailment head judges. All other classes get the least probability of the judged
+"""Number of nearest classes that the entailment head judges. All other classes get the least probability of the judged
 classes.
 """
 

@@ -31,7 +31,7 @@ class Query:
     """A question, encoded once."""
 
     text: str
-    pooled: FloatArray  #: the encoder's vector of the whole question, of any length, (dim,); empty if not requested
+    pooled: FloatArray  #: the encoder's vector of the whole question, of any norm, (dim,); empty if not requested
     probabilities: DoubleArray  #: P(class | question), (n_classes,); empty if not requested
     tokens: FloatArray  #: unit token vectors, (q, token_dim); empty if not requested
     weights: FloatArray  #: weight of each token vector, (q,), >= 0, sums to 1

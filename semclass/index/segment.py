@@ -88,7 +88,7 @@ class Segment:
     scales: Annotated[Ragged, RowFormat(_SENTENCES, in_memory=True)]
     #: factor of each sentence in the mean of its passage
     shares: Annotated[Ragged, RowFormat(_SENTENCES, in_memory=True)]
-    #: what each sentence provides: quarter bytes with a scale, or float32; no columns where it is unknown
+    #: vector `provides` of each sentence: quarter bytes with a scale, or float32; no columns if it is unknown
     provides: Annotated[Ragged, RowFormat(_SENTENCES, "u1", "f4", columns=True)]
     #: unit vectors of word pieces: codes, or int8 with components times 127
     tokens: Annotated[Ragged, RowFormat(_PIECES, "u1", "i1", columns=True, in_small=False)]
@@ -102,7 +102,7 @@ class Segment:
     probabilities: Annotated[FloatArray, RowFormat(columns=True)]
     #: hash of the id of each passage, (n,), so that ids are found without a table of strings
     id_hashes: Annotated[npt.NDArray[np.uint64], RowFormat()]
-    #: hash of the document and the title of each passage, (n,): those side by side are of one text
+    #: hash of document and title of each passage, (n,); neighbours with the same hash belong to one text
     title_hashes: Annotated[npt.NDArray[np.uint64], RowFormat()]
     postings: Postings
     columns: Columns

@@ -237,7 +237,7 @@ class Change:
     document: str  #: as in ``metadata["document"]``, or the id of a passage without a document
     kind: str  #: ``"added"``, ``"changed"`` or ``"removed"``
     added: int  #: number of new passages
-    changed: int  #: number of changed passages, most of which only stand in another place
+    changed: int  #: number of changed passages; most of them have only moved
     removed: int  #: number of removed passages
 
 

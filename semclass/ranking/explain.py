@@ -19,7 +19,7 @@ from semclass.index.remote import SearchIndex
 from semclass.ranking.models import Models
 from semclass.scoring.vectors import float_products
 
-MAX_WORDS = 12  #: most words of a question to show, those with the largest weights
+MAX_WORDS = 12  #: maximum number of words of a question to show, by weight
 GENERAL_PASSAGES = 20
 """Number of passages of general text that are added to word frequencies."""
 

@@ -1,4 +1,4 @@
-"""Pair features: what a question and its candidate passages have in common, as numbers that a linear head reads.
+"""Pair features: numbers for the similarity of a question and its candidate passages. A linear head reads them.
 
 The default method adds some of them to the scores of candidates, as evidence.
 
@@ -62,7 +62,7 @@ left out gain no more: ``docs/decisions/signals.md``.
 """
 
 OF_SHORT: Mapping[str, float] = {"cosine": 1.3, "provided": 0.08, "overlap": -0.7, "numbers": -0.3}
-"""Weights of pair features of short passages that come with a question: an answer has what is asked, an echo its words."""
+"""Weights for short passages that come with a question. An answer has the requested content, an echo only words."""
 
 STORED_SHARE = 0.1
 """Share of `OF_SHORT` for passages of an index, few of which are echoes of a question."""
@@ -198,7 +198,7 @@ def _largest(values: FloatArray, rows: Ragged) -> FloatArray:
 
 
 def evidence_of(features: FloatArray, candidates: Candidates) -> dict[str, DoubleArray]:
-    """Return what each kind of evidence adds to the scores of n candidates with some pair features, each (n,)."""
+    """Return the summand of each kind of evidence in the scores of n candidates, from their pair features, each (n,)."""
     lengths = candidates.evidence.pieces.lengths()
     short = min(1.0, SHORT / max(float(lengths.mean()), 1.0)) if len(lengths) else 1.0
     share = short * (STORED_SHARE if candidates.is_stored else 1.0)
@@ -211,7 +211,7 @@ def evidence_of(features: FloatArray, candidates: Candidates) -> dict[str, Doubl
 
 @dataclass(frozen=True)
 class PairModel:
-    """The pair head, with what it needs of general text, and the weights of evidence."""
+    """The pair head, its word statistics of general text, and the weights of evidence."""
 
     entailment: Head  #: P(passage answers question) from the two texts alone, which can be compared between questions
     #: inverse document frequency of word pieces in general text, float32 (vocabulary,), for passages of no index
@@ -234,9 +234,9 @@ class PairModel:
         return cls(head, idf, words, {**weights, "evidence": 1.0})
 
     def features(self, query: Query, candidates: Candidates) -> FloatArray:
-        """Return the pair features of n candidates, (n, n_features): words are weighed as in general text."""
+        """Return the pair features of n candidates, (n, n_features). Words are weighted as in general text."""
         return pair_features(query, candidates, self.words, self.idf[query.terms])
 
     def relevance(self, features: FloatArray) -> DoubleArray:
-        """Return P(passage answers question), (n,), which depends on the two texts alone, whatever an index holds."""
+        """Return P(passage answers question), (n,). It depends only on the two texts, and not on an index."""
         return self.entailment.probabilities({"pairs": features})[:, 0]

@@ -42,7 +42,7 @@ often than not. A ``"weak"`` one is no better than the next hit, or is not about
 """
 
 CERTAINTY_DEPTH = 10  #: number of first places in which another passage may provide more of the answer
-MAX_BEHIND = 2.0  #: most log-odds by which another passage may provide more of it if a first hit is strong
+MAX_BEHIND = 2.0  #: maximum lead of another passage, in log-odds of providing the answer, if the first hit is strong
 
 STRONG, LIKELY, NEAR, RELEVANT = 0.3, 0.1, 0.45, 0.04
 """Thresholds of the certainties: the smallest for which the statements on `CERTAINTIES` also hold for manuals.

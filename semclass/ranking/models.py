@@ -34,13 +34,13 @@ Weights: TypeAlias = Mapping[str, float]
 BM25_WEIGHT = 0.1  #: the weight w in score = dense + w * BM25, as in the reference system
 CLASS_WEIGHT = 0.631  #: weight of the class match without a pair head, found on training questions
 SHARES = ("alpha", "sparse", "coverage")  #: weights of fusion that are from 0 to 1
-MAX_CHARACTERS = LAST  #: most characters of a question that are read; a longer sentence is not real text
+MAX_CHARACTERS = LAST  #: maximum characters that are read of a question; a longer sentence is not real text
 
 FOLDER = "language"  #: folder of the table, and kind of its manifest
 UNITS = 16  #: the table holds int8 numbers: logarithms in units of 1 / UNITS
 ENGLISH, OTHER = "en", "other"
 LANGUAGE_DEPTH = 10  #: number of candidates that the test reads
-MIN_PIECES = 50  #: word pieces below which candidates say too little, because names outweigh the other words
+MIN_PIECES = 50  #: minimum number of word pieces for the test, because names outweigh other words in fewer
 
 UNREAD = -4.0
 """Mean up to which a question itself is in another language, whatever its candidates. Most of its letters are unknown."""
@@ -212,7 +212,7 @@ class Models:
         return {"bm25": BM25_WEIGHT, **shares, **self.fusion, **classes, **pairs}
 
     def has(self, needs: Needs) -> bool:
-        """Whether the models have the heads that a ranking needs."""
+        """Return whether the models have the heads that a ranking needs."""
         return self.has_classes >= needs.classes and (self.pair_heads is not None) >= needs.tokens
 
     def check(self, needs: Needs) -> None:

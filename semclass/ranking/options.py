@@ -25,7 +25,7 @@ class SearchKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How a search ranks passages, and which passages it may find.
+    """Options of a search: how it ranks passages, and which passages it may find.
 
     Each attribute is also a keyword argument of search methods. Values that are not allowed raise an ``InputError``.
 

@@ -96,7 +96,7 @@ class HybridRetriever:
         passages
             At least one passage. Plain strings get their places, from 0, as ids. Ids must be unique.
         models
-            The models, or what :meth:`semclass.Models.load` reads. Defaults to the shipped models.
+            The models, or a folder or name for :meth:`semclass.Models.load`. Defaults to the shipped models.
         """
         loaded = models if isinstance(models, Models) else Models.load(models)
         return cls(PassageIndex.build(as_passages(passages), passage_encoder=loaded.passage_encoder), loaded)

@@ -1,8 +1,8 @@
 """Vectors: their norms, their products, the best of their scores, and their storage in few bytes.
 
-Matrix products run on one thread, whatever the environment says. For larger products, the BLAS of numpy starts as many
-threads as there are processors, in every thread of a service, and all of them wait for each other. So onnxruntime computes
-the products. Its graphs have one node each, and are written here byte by byte.
+Matrix products run on one thread, whatever the environment variables are. For larger products, the BLAS of numpy starts as
+many threads as there are processors, in every thread of a service, and all of them wait for each other. So onnxruntime
+computes the products. Its graphs have one node each, and are written here byte by byte.
 
 Products of integers are exact. Processors without VNNI add pairs of products in 16 bits. Operands must be so small that
 this sum cannot overflow: 2 * 127 * 127 is below 2**15.

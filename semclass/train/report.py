@@ -236,14 +236,14 @@ def _at_precision(judged: Judged, target_precision: float, held_out: Judged | No
 
 
 def _ood(judged: Judged, ood: Flags) -> dict[str, Any]:
-    """How many texts out of domain the thresholds reject, and how many others."""
+    """Measure how many texts out of domain, and how many others, the thresholds reject."""
     rejected: Flags = np.logical_not(judged.accepted.any(axis=1))
     others = float(rejected[~ood].mean()) if (~ood).any() else None
     return {"texts": int(ood.sum()), "rejected": float(rejected[ood].mean()), "others_rejected": others}
 
 
 def wrong_rows(judged: Judged) -> list[int]:
-    """Return rows of texts with a wrong best label, and of accepted texts out of domain, the most confident first."""
+    """Return rows of wrongly labelled texts (if never abstaining), and of accepted texts out of domain, surest first."""
     truth, plain = judged.truth, judged.best
     rows = np.flatnonzero(np.where(judged.known, (plain != truth).any(axis=1), judged.accepted.any(axis=1)))
     sure = judged.probabilities.max(axis=1)
