@@ -30,14 +30,14 @@ from semclass.core.errors import ArtifactError, SemclassError
 
 
 class _WithInstalled(click.Group):
-    """The commands of semclass, and those of installed packages by the group of entry points ``semclass.commands``."""
+    """The commands of semclass and of installed packages, which use the group of entry points ``semclass.commands``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of all commands."""
         return sorted({*super().list_commands(ctx), *plugins.installed(plugins.COMMANDS)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Find a command; a known one whose package is missing is refused with what installs it."""
+        """Find a command. If the package of a known command is missing, the error says how to install it."""
         known = super().get_command(ctx, cmd_name)
         if known is not None or not plugins.is_known(plugins.COMMANDS, cmd_name):
             return known

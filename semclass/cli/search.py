@@ -146,7 +146,7 @@ def print_result(
         show(record, "", as_json=True)
         return
     if label is not None:
-        echo(f"asks for {label.label} ({label.probability:.3f})\n")
+        echo(f"answer type of the question: {label.label} ({label.probability:.3f})\n")
     if not result:
         echo("no matching passages", err=True)
     if result.query_used not in (question, ""):

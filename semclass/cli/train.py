@@ -121,7 +121,7 @@ def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
     if record["accuracy"] is not None:
         yield f"\n{whole}: {record['accuracy']:.1%}; macro F1 {record['macro_f1']:.3f}"
     for pair in record["confused"][:2]:
-        yield f"most confused: {pair['label']} was called {pair['predicted']} in {counted(pair['n'], 'text')}"
+        yield f"most confused: {pair['label']} was predicted as {pair['predicted']} in {counted(pair['n'], 'text')}"
     target = record["target_precision"]
     for row in record["precisions"]:
         if row["precision"] is None or (target is not None and row["target_precision"] != target):

@@ -1,1 +1,1 @@
-"""Ground of all other packages: errors, types, checks, files, ONNX sessions."""
+"""Base of all other packages: errors, types, checks, files, ONNX sessions."""

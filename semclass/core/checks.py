@@ -25,7 +25,7 @@ def check_text(text: object, name: str = "text") -> str:
 
 
 def check_texts(texts: Iterable[object], name: str = "texts") -> list[str]:
-    """Copy a sequence of non-empty strings into a list; one bare string is refused, as it is a common slip."""
+    """Copy a sequence of non-empty strings into a list. A single string is refused, because it is a common mistake."""
     if isinstance(texts, (str, bytes)):
         raise InputTypeError(f"{name} must be a sequence of strings, not one string; write [{short(texts)}]")
     if not isinstance(texts, Iterable):

@@ -46,12 +46,12 @@ class Files:
         return (self.folder / name).is_file() if self.records is None else name in self.records
 
     def data(self, name: str) -> bytes:
-        """All bytes of a file."""
+        """Return all bytes of a file."""
         record = None if self.records is None else self.records[name]
         return artifacts.read_file(self.folder / name, record, REMEDY, hashes=self.hashes)
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """The array of a ``.npy`` file, read-only."""
+        """Return the read-only array of a ``.npy`` file."""
         with artifacts.reading(self.folder / name, REMEDY):
             if self.mmap:
                 # a plain view of the mapped file: every slice of a memmap object would cost microseconds
@@ -121,7 +121,7 @@ class StoredRagged(Ragged):
         return self.values.itemsize * math.prod(self.values.shape[1:])
 
     def take(self, rows: IntArray) -> Ragged:
-        """Read some rows, as :meth:`semclass.core.types.Ragged.take` copies them; the values are read-only."""
+        """Read rows, like :meth:`semclass.core.types.Ragged.take`. The values are read-only."""
         starts, ends = self.offsets[rows], self.offsets[rows + 1]
         offsets = offsets_of(ends - starts)
         if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):  # in one go

@@ -15,7 +15,7 @@ COMMANDS = "semclass.commands"
 
 INDICES = "semclass.indices"
 """Group of entry points for indices in other engines. Each is named by the scheme of an address, and loads a function that
-opens the address with some models.
+opens the address with the given models.
 """
 
 MODELS = "semclass.models"
@@ -67,7 +67,7 @@ def is_known(group: str, name: str) -> bool:
 
 
 def find(group: str, name: str) -> Any:
-    """Load the object that an installed package provides by a name. Without one, the error tells how to install it."""
+    """Load the object that a package provides by a name. If the package is missing, the error has its pip command."""
     points = installed(group)
     if name in points:
         try:

@@ -236,7 +236,7 @@ def _cut_together(records: Sequence[Record], file: str, chunking: Chunking) -> I
 
 
 def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
-    """Name passages that were cut from documents by their headings and texts. Those of a document must be adjacent.
+    """Name passages that were cut from documents by their headings and texts. Passages of a document must be adjacent.
 
     The id of the second passage with the same content ends in ``-2``, and so on. All other ids stay unchanged.
     """

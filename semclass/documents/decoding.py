@@ -209,10 +209,10 @@ class _EdgeLine(NamedTuple):
 def page_spans(text: str) -> list[tuple[int, int]]:
     """Return the spans of the pages of a text, which form feeds separate, without their running headers and footers.
 
-    A running line is among the first or last three lines of its page, and meets one of these conditions. It is at the same
-    place of most pages, or of most left or right pages, if numbers are ignored. It is the same, word for word, on three
-    pages in a row, or on three left or right pages, such as the title of a chapter. It begins or ends with the page's
-    number. Headings and rows of tables never count.
+    A running line is among the first or last three lines of its page, and meets one of three conditions: (1) It is at the
+    same place of most pages, or of most left or right pages, if numbers are ignored. (2) It is the same, word for word, on
+    three pages in a row, or on three left or right pages, such as the title of a chapter. (3) It begins or ends with the
+    page's number. Headings and rows of tables never count.
     """
     spans, start = [], 0
     for page in text.split("\f"):

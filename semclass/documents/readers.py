@@ -168,7 +168,7 @@ def _is_readable(path: Path, readers: Iterable[Reader]) -> bool:
 def find_files(path: str | Path) -> SourceFiles:
     """Find the files of a source.
 
-    Raises an InputError if the source does not exist, or is a device or a named pipe, which may not end.
+    Raises an InputError if the source does not exist, or is a device or a named pipe, which might never end.
     """
     path = Path(path)
     with reading(path):

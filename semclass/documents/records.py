@@ -244,7 +244,7 @@ def _content(value: Any, columns: Columns) -> Document:
 
 
 def load_json(text: str) -> Any:
-    """Parse JSON. Turn NaN and infinity, which JSON does not allow, to null, and half a character to a replacement."""
+    """Parse JSON. NaN and infinity, which JSON does not allow, become null, and half a character becomes U+FFFD."""
     value = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
     if "\\ud" in text.lower() and _SURROGATE.search(written := json.dumps(value, ensure_ascii=False)):
         return json.loads(_SURROGATE.sub("\ufffd", written))

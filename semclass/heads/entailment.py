@@ -216,7 +216,7 @@ def _distinct(texts: list[str]) -> tuple[list[str], IntArray]:
 
 
 def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence[int], is_term: Flags) -> Pair:
-    """Return the states of a question and of sentences, `MAX_PIECES` of each and no first token twice, and their marks."""
+    """Return states and marks of a question and of sentences without first tokens, at most `MAX_PIECES` of each."""
     states = given.pieces(STATES)
     rows = [asked.pieces(STATES).row(question), *(states.row(row)[1:] for row in sentences)]
     # special tokens are no terms: 0 stands for them, as for padding

@@ -1,6 +1,6 @@
 """The passage index, which holds everything about passages that does not depend on the question.
 
-An index is a row of segments (:mod:`semclass.index.segment`) in a folder whose manifest names the segments
+An index is a list of segments (:mod:`semclass.index.segment`) in a folder whose manifest names the segments
 (:mod:`semclass.index.folder`). A loaded index is a snapshot. Later changes of the folder (:mod:`semclass.index.writer`)
 do not reach it, and :meth:`PassageIndex.refresh` returns an index with the changes. :mod:`semclass.core.files` explains
 how the files of an index are read.
@@ -179,7 +179,7 @@ class PassageIndex(Header):
         return [result[place] for place in range(len(result))]
 
     def find(self, ids: Sequence[str]) -> IntArray:
-        """Return the rows of the passages with the given ids, int64 of shape (m,). An unknown id gives -1."""
+        """Return the rows of the passages with the given ids, int64 of shape (m,). An unknown id has the row -1."""
         result, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
         for first, part in zip(self.starts.tolist(), self.parts, strict=False):
             rows = part.segment.find(ids, hashes)
@@ -415,10 +415,10 @@ class PassageIndex(Header):
 def find(index: PassageIndex, query: Query, n: int, scoring: Scoring, allowed: BoolArray | None = None) -> Candidates:
     """Find at most n passages with the best scores, best first. Passages with equal scores are in the order of rows.
 
-    Vectors and words find passages, and learnt words score them. In a small index, every passage is scored. In a large
-    index, fusions read two lists: the best passages by vectors alone, see :mod:`semclass.scoring.approximation`, and the
-    best by BM25 alone. Only the sum of the reference thesis reads no list. `allowed` marks the rows that may be found;
-    None allows all rows.
+    Vectors and words find passages, and learnt words also score the found ones. In a small index, every passage is scored.
+    In a large index, fusions read two lists: the best passages by vectors alone, see
+    :mod:`semclass.scoring.approximation`, and the best by BM25 alone. Only the sum of the reference thesis reads no list.
+    `allowed` marks the rows that may be found; None allows all rows.
     """
     total, depth = sum(map(len, index.segments)), max(DEPTH, n)
     number = total if allowed is None else int(np.count_nonzero(allowed))

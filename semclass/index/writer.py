@@ -106,8 +106,9 @@ def change_index(
 ) -> Report:
     """Change an index in one step: delete passages, then add or replace others.
 
-    An index has one writer at a time and any number of readers, which see the index as they opened it until they call
-    :meth:`semclass.PassageIndex.refresh`. An error changes nothing. Passages that stay are not encoded again.
+    An index has one writer at a time, and any number of readers. A reader sees the index in the state in which it was
+    opened, until it calls :meth:`semclass.PassageIndex.refresh`. An error changes nothing. Passages that stay are not
+    encoded again.
 
     New passages become one segment, joined with earlier segments that have less than three times as many passages, as in
     a log-structured merge-tree (O'Neil et al. 1996). A segment with most of its passages deleted is rewritten.
@@ -174,7 +175,7 @@ def build_index(
     passages, passage_encoder, small, language
         See :meth:`semclass.PassageIndex.build`. `passages` may be a stream.
     progress
-        Function that is called now and then with the number of passages done.
+        Function that is called from time to time with the number of finished passages.
     workers
         Number of threads that encode passages, which does not change the result. By default, these threads and the
         threads of the encoder together use all processors.
@@ -564,7 +565,7 @@ class _TextPlaces:
         self.rows = np.append(index.rows, -1)[first]
 
     def find(self, passages: Sequence[Passage]) -> IntArray:
-        """Return the row of a passage with the same title and text for each of some passages, -1 where there is none."""
+        """Return for each passage the row of a passage with the same title and text, or -1 if there is none."""
         hashes = _text_hashes(passages)
         places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
         return np.where(self.hashes[places] == hashes, self.rows[places], -1)

@@ -6,12 +6,12 @@ All candidates of a question are described in one pass. Notation in the formulas
 
 * i runs over the q word pieces of the question that have token vectors, j over the token vectors of the passage; c_ij is
   their cosine, and m_i = max_j c_ij, or 0 if the passage has none;
-* s_i is the share of piece i in the question as the encoder weighs it (:attr:`Query.weights`), and u_i its
-  share by rarity: ln(1 + w) of the word that it stands in, divided among the word's pieces, scaled to sum 1;
+* s_i is the share of piece i in the question by the weights of the encoder (:attr:`Query.weights`), and u_i is its share
+  by rarity: ln(1 + w) of its word, divided among the word's pieces, scaled to sum 1;
 * e runs over the vectors that the question expects of an answer, see :attr:`Query.expects`;
 * k runs over the words of the question (see :mod:`semclass.encoders.words`); w_k is the largest inverse document
-  frequency (idf) of its pieces, 0 for what are no terms, v_k = w_k / sum(w), and [k in p] is 1 if the passage has the
-  word, else 0.
+  frequency (idf) of its pieces, 0 if it is not a term; v_k = w_k / sum(w); [k in p] is 1 if the passage has the word,
+  else 0.
 
 Sums of m_i are the late interaction of Khattab & Zaharia (2020, ColBERT), with weights.
 """

@@ -1,8 +1,8 @@
 """Loads the models for ranking, which share one encoder, and tests the language of passages.
 
-The test is naive Bayes: for each word piece, how much more frequent it is in English, which the shipped models read, than
-in other languages. The test averages this over the best candidates. Passages decide, because a question may be too short,
-and because evidence finds the names in a foreign question better than fusion does.
+The test is naive Bayes. A table holds, for each word piece, how much more frequent it is in English than in other
+languages. The shipped models read English. The test averages the table over the best candidates. Passages decide, because
+a question may be too short, and because evidence finds the names in a foreign question better than fusion does.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Models:
         if self.pair_heads is None:
             raise InputError(
                 "these models have no pair head for this encoder, so they cannot re-rank or explain: search with "
-                "method='convex' (--method convex), or train them with `python training/train_pairs.py --data DATA "
+                "method='convex' (--method convex), or train a pair head with `python training/train_pairs.py --data DATA "
                 "--encoder ENCODER --out MODELS/pairs`, and name MODELS (--models)"
             )
         return self.pair_heads

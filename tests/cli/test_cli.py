@@ -178,7 +178,7 @@ def test_search_and_explain(run, index):
     assert (len(record["hits"]), first["id"]) == (3, "lighthouse-3")
     assert {"text", "score", "rank", "rank_before", "components", "labels", "metadata", "explanation"} < set(first)
     out = run("search", index, "Who designed the lighthouse?", "-k", 3, "--explain")[1]
-    assert out.splitlines()[0].startswith("asks for HUM")
+    assert out.splitlines()[0].startswith("answer type of the question: HUM")
     assert "bm25" in out
 
 
