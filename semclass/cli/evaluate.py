@@ -266,7 +266,7 @@ def _tuning(result: Tuning) -> Iterator[str]:
     yield from table(columns, rows)
     if not result.weights:
         margin = result.searches[0].margin
-        yield f"no weight beats its default by {margin:g} standard errors; the default weights stay"
+        yield f"no weight is better than its default by {margin:g} standard errors; the default weights stay"
 
 
 def _calibration(result: Calibration) -> Iterator[str]:
@@ -283,9 +283,9 @@ def _calibration(result: Calibration) -> Iterator[str]:
         yield "judge the first hits of more questions, right and wrong ones"
         return
     yield f"threshold of answerable: {result.threshold:.2f}"
-    yield f"questions from the threshold on that are answered: {_share(result.precision)}"
-    yield f"answered questions that are from the threshold on: {_share(result.recall)}"
-    yield f"questions below the threshold: {_share(result.withheld)}"
+    yield f"precision (share of answered questions above the threshold): {_share(result.precision)}"
+    yield f"recall (share of answered questions that are above the threshold): {_share(result.recall)}"
+    yield f"share of questions below the threshold: {_share(result.withheld)}"
 
 
 def _share(share: Share) -> str:

@@ -104,7 +104,7 @@ where = click.option(
     "--where",
     multiple=True,
     metavar="FILTER",
-    help="Only passages whose metadata match, e.g. 'page>=3', 'lang in (de, en)', 'name=Ac*' or a JSON filter. Repeat "
+    help="Return only passages with matching metadata, e.g. 'page>=3', 'lang in (de, en)', 'name=Ac*' or JSON. Repeat "
     "to add conditions.",
 )
 

@@ -79,7 +79,7 @@ def find(group: str, name: str) -> Any:
     package = PACKAGES[group].get(name)
     if package is None:
         known = ", ".join(sorted({*points, *PACKAGES[group]}))
-        raise MissingExtraError(f"no installed package provides {name!r}; known are: {known}")
+        raise MissingExtraError(f"no installed package provides {name!r}; known names: {known}")
     raise MissingExtraError(missing(package, repr(name)))
 
 

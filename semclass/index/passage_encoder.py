@@ -368,8 +368,8 @@ def check_models(header: Header, passage_encoder: PassageEncoder, index: object)
     if differing := [name for name in loaded if name != "heads" and loaded[name] != before[name]]:
         name = differing[0]
         raise EncoderMismatchError(
-            f"{index} was built with {name} {short(before[name])}, the models have {short(loaded[name])}; name the models "
-            f"that built it (--models, --encoder), or {REMEDY}"
+            f"{index} was built with {name} {short(before[name])}, but the models have {short(loaded[name])}; name the "
+            f"models that built it (--models, --encoder), or {REMEDY}"
         )
 
 
@@ -383,7 +383,9 @@ def check_types(types: Mapping[str, object], passage_encoder: PassageEncoder, *,
     features, _ = passage_encoder.read([], tokens=not small, classes=False, sparse=False)
     for name, wanted in types_of(passage_encoder.store(features, passage_encoder.header(small=small))).items():
         if types.get(name, wanted) != wanted:
-            raise ArtifactError(f"{name} of the index are {types[name]}, those of its encoder {wanted}; {REMEDY}")
+            raise ArtifactError(
+                f"{name} of the index have the type {types[name]}, its encoder needs {wanted}; {REMEDY}"
+            )
 
 
 def language_for(passages: Sequence[Passage], name: str | None) -> str:

@@ -124,7 +124,7 @@ def test_an_index_of_each_form_is_changed(tmp_path, books, small):
         (
             {"add": passages(40), "passage_encoder": passage_encoder_of(FakeEncoder(fingerprint="other"))},
             EncoderMismatchError,
-            "with encoder 'fake', the models have 'other'",
+            "with encoder 'fake', but the models have 'other'",
         ),
     ],
 )
