@@ -283,8 +283,8 @@ def _calibration(result: Calibration) -> Iterator[str]:
         yield "judge the first hits of more questions, right and wrong ones"
         return
     yield f"threshold of answerable: {result.threshold:.2f}"
-    yield f"precision (share of answered questions above the threshold): {_share(result.precision)}"
-    yield f"recall (share of answered questions that are above the threshold): {_share(result.recall)}"
+    yield f"precision (share of the questions above the threshold that are answered): {_share(result.precision)}"
+    yield f"recall (share of the answered questions that are above the threshold): {_share(result.recall)}"
     yield f"share of questions below the threshold: {_share(result.withheld)}"
 
 

@@ -34,7 +34,7 @@ MAX_WORDS = 1 << 18
 """Maximum number of words in a table. A full table is emptied."""
 
 MAX_LENGTH = 64
-"""Number of characters from which no table stores a word, such as a sentence of Chinese."""
+"""Length in characters from which a word, such as a sentence of Chinese, is not stored in a table."""
 
 MIN_SHARE = 0.6
 """Share of the texts with a known language that a language needs to be the language of all texts."""

@@ -58,10 +58,10 @@ class Header:
     encoder: str  #: fingerprint of the encoder that computed the vectors
     classes: tuple[str, ...]  #: names of the passage classes
     thresholds: tuple[float, ...]  #: probability from which a passage has a class, by class
-    head: str  #: fingerprint of the passage heads; empty without
+    head: str  #: fingerprint of the passage heads; empty if there are none
     small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
     codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
-    sparse: str  #: fingerprint of the head of learnt words; empty without
+    sparse: str  #: fingerprint of the head of learnt words; empty if there is none
     language: str  #: language of the stems of words, see `semclass.encoders.words.LANGUAGES`
     heads: Mapping[str, str]  #: fingerprints of the heads by the field that each labels
 

@@ -322,7 +322,7 @@ def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
 
 
 def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
-    """Return passages with the labels of heads. A head reads the whole passage, as it reads any text.
+    """Return passages with the labels of heads. A head reads a whole passage like any other text.
 
     Averaging the vectors of a passage's sentences would cost nothing, but is less accurate for heads that read ``pooled``
     (``docs/decisions/settled.md``).

@@ -72,9 +72,9 @@ EXHAUSTIVE_FILTERED = 10_000
 OVERFETCH = 2
 """Number of passages that reduced vectors find for each passage of the list by vectors.
 
-On 100,000 synthetic passages, a search finds 0.979 of the ten best by vectors alone for questions that they answer
-(squad4), and 0.858 for other questions (pubmedqa). With four times as many passages, it finds 0.986 and 0.912. With BM25,
-it finds all (``docs/decisions/settled.md``).
+On 100,000 synthetic passages, a search finds 0.979 of the ten best by vectors alone for questions with an answer among
+them (squad4), and 0.858 for other questions (pubmedqa). With four times as many passages, it finds 0.986 and 0.912. With
+BM25, it finds all (``docs/decisions/settled.md``).
 """
 
 NEAR = 4
@@ -101,7 +101,9 @@ class PassageIndex(Header):
     """
 
     parts: tuple[Part, ...]  #: segments, and which of their passages are deleted
-    tuned: Mapping[str, Any] = field(default_factory=dict)  #: result of ``semclass tune``; empty without
+    tuned: Mapping[str, Any] = field(
+        default_factory=dict
+    )  #: result of ``semclass tune``; empty if the index was not tuned
     folder: Path | None = None  #: folder from which it was loaded; None for an index in memory
     manifest: Manifest | None = None  #: the manifest of the folder then
     mmap: bool = False  #: whether the files are memory-mapped

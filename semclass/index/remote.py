@@ -74,7 +74,7 @@ class Wanted:
     vector: FloatArray  #: unit vector of the question, (dim,); empty if words alone are to find passages
     terms: Mapping[int, float]  #: weight of each term of the question, above 0; empty if no passage has one
     depth: int  #: length of each of the two lists
-    where: Filter | None  #: filter that every passage must match; None without
+    where: Filter | None  #: filter that every passage must match, or None
     mean_weight: float = MEAN_WEIGHT
 
 

@@ -92,7 +92,7 @@ class Segment:
     provides: Annotated[Ragged, RowFormat(_SENTENCES, "u1", "f4", columns=True)]
     #: unit vectors of word pieces: codes, or int8 with components times 127
     tokens: Annotated[Ragged, RowFormat(_PIECES, "u1", "i1", columns=True, in_small=False)]
-    #: ids of the word pieces that `tokens` has vectors of
+    #: ids of the word pieces whose vectors are in `tokens`
     pieces: Annotated[Ragged, RowFormat(_PIECES, "u1 u2 u4", "u1 u2 u4", in_small=False)]
     #: learnt words, see :mod:`semclass.heads.sparse`
     sparse: Annotated[Ragged, RowFormat("sparse_offsets", "u1", "u1", columns=True)]

@@ -235,7 +235,7 @@ def _check_unfinished(area: Path, header: Header) -> None:
 class Change:
     """The changes of a document."""
 
-    document: str  #: as in ``metadata["document"]``, or the id of a passage without a document
+    document: str  #: ``metadata["document"]``, or the id of a passage without this field
     kind: str  #: ``"added"``, ``"changed"`` or ``"removed"``
     added: int  #: number of new passages
     changed: int  #: number of changed passages; most of them have only moved

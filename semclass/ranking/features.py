@@ -47,7 +47,7 @@ FEATURES: Mapping[str, str] = {
     "unmatched": "sum_k w_k (1 - [k in p]), in units of idf",
     "numbers": "number of the question's words with a digit that the passage lacks",
     # high where a sentence gives what is asked, low where it only resembles the question; 0 where the encoder cannot tell
-    "provided": "largest product of the question's need vector with what a sentence provides",
+    "provided": "largest product of the question's need vector with `provides` of a sentence",
     "expected": "mean_e max_j <e, token vector j>",
 }
 """The columns of :func:`pair_features`, in order: name and formula."""

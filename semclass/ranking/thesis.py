@@ -44,7 +44,7 @@ def class_signal(models: Models, query: Query, candidates: Candidates, hard: boo
 def entailment_signal(
     models: Models, query: Query, candidates: Candidates, hard: bool
 ) -> tuple[DoubleArray, DoubleArray]:
-    """Return P(passage answers question), or 1 if it reaches the threshold of the head and 0 if not."""
+    """Return P(passage answers question). If `hard`, return 1 if it reaches the head's threshold, else 0."""
     relevance = models.pairs.relevance(models.pairs.features(query, candidates))
     label = (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
     return label if hard else relevance, relevance

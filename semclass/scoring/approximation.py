@@ -55,9 +55,9 @@ CLUSTER_SIZE = 16_384
 KMEANS_ROUNDS, COVERAGE = 8, 0.98
 """Rounds of k-means, and estimated share of the nearest passages in the clusters that are compared.
 
-On a million synthetic passages (``docs/decisions/settled.md``), a search compares 44 % of them for questions that they
-answer (squad4), and 65 % for other questions (pubmedqa). It finds 0.983 and 0.864 of the ten best by vectors; comparing
-all passages finds 0.992 and 0.873.
+On a million synthetic passages (``docs/decisions/settled.md``), a search compares 44 % of the passages for questions with
+an answer among them (squad4), and 65 % for other questions (pubmedqa). It finds 0.983 and 0.864 of the ten best by
+vectors; comparing all passages finds 0.992 and 0.873.
 """
 
 CUTOFFS = 32

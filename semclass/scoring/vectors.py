@@ -80,7 +80,7 @@ def _gemm() -> onnxruntime.InferenceSession:
 
 
 def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
-    """Return a session: int32 (m, n) from ``a``, uint8 (m, dim) below 128 with 64 for 0, times int8 weights (dim, n)."""
+    """Return a session for ``a`` @ int8 weights (dim, n), int32 (m, n). ``a``, uint8 (m, dim), is below 128; 64 means 0."""
     held = {"b": weights, "zero": np.array(ZERO, np.uint8)}
     return _session("MatMulInteger", _INT32, _input("a", _UINT8, weights.shape[0]), held)
 
