@@ -420,7 +420,7 @@ def info(folder: Path, *, as_json: bool) -> None:
     if len(contents["segments"]) > 1 or contents["removed"]:
         removed = counted(contents["removed"], "removed passage")
         segments = counted(len(contents["segments"]), "segment")
-        lines.append(f"{segments}, {removed} still stored; remove with `semclass index compact`")
+        lines.append(f"{segments}, {removed} still stored; remove them with `semclass index compact`")
     if contents["unfinished"]:
         size = f"an incomplete build takes {contents['unfinished'] / 1e6:.1f} MB more"
         lines.append(f"{size}; `semclass index build --replace` resumes it")

@@ -40,7 +40,7 @@ class MethodResult:
     cond_mrr: float  #: MRR@10 over the conditional questions
     cond_top1: float  #: `top1` over the conditional questions
     error_removed: float  #: share of the error of ``hybrid``, 1 - cond_mrr, that the method removes
-    p_value: float  #: two-sided paired randomisation test of the reciprocal ranks against ``hybrid``
+    p_value: float  #: p-value of a paired randomisation test, two-sided, of reciprocal ranks against ``hybrid``
     mrr_ci: tuple[float, float]  #: 95 % bootstrap interval of `mrr` over questions
     error_removed_ci: tuple[float, float]  #: 95 % bootstrap interval of `error_removed`
 
@@ -58,7 +58,7 @@ class Verdict:
     best: str
     ndcg: float  #: mean nDCG@10 of the best method
     gain: float  #: gain in nDCG@10 over the method in use
-    #: Two-sided paired randomisation test, multiplied by the number of other methods among which the best was chosen.
+    #: p-value of a two-sided paired randomisation test, times the number of other methods (Bonferroni correction)
     p_value: float
 
     @property

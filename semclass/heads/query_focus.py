@@ -23,7 +23,7 @@ from semclass.heads.head import Head
 from semclass.scoring.vectors import float_products, unit
 
 SHORT = 25
-"""A text of at most this number of words is read in full. Such a text holds little but its question, or is a heading
+"""A text of at most this number of words is read in full. Such a text has little besides its question, or is a heading
 such as "Breast cancer clinics. Do they work?".
 """
 

@@ -57,7 +57,7 @@ class Evidence:
 class Scoring:
     """Scoring of passages before re-ranking, by fused scores of signals."""
 
-    weights: Mapping[str, float]  #: by signal: ``dense``, ``bm25``, ``sparse``
+    weights: Mapping[str, float]  #: weights by signal: ``dense``, ``bm25``, ``sparse``
     fusion: str = "linear"  #: one of semclass.scoring.fusion.FUSIONS
     coverage: float = 0.0  #: see `semclass.ranking.methods.COVERAGE`
     around: float = 0.0  #: see `AROUND`
@@ -100,7 +100,7 @@ class Candidates:
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
     certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
     answerable: float | None = None  #: P(the first place answers the question); None if not computed
-    is_stored: bool = True  #: whether they are passages of an index, and did not come with the question
+    is_stored: bool = True  #: True for passages of an index, False for passages that came with the question
     language: str | None = None  #: language of the passages, "en" or "other"; None if not tested
 
     def __len__(self) -> int:

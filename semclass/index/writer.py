@@ -166,7 +166,7 @@ def build_index(
     """Build an index in a folder, in bounded memory. An older index stays valid until the new index is complete.
 
     Until then, passages are committed every few seconds to an unfinished index within the folder. The next build with the
-    same models and options resumes it, and encodes no text again that it has.
+    same models and options resumes it, and encodes no text again that it holds.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from semclass.scoring.vectors import float_products, unit
 MAX_SENTENCES = 5  #: default number of sentences
 READ_HITS = 5  #: number of first hits whose sentences are compared
 MAX_OF_PASSAGE = 3  #: maximum number of sentences from one passage
-RELEVANCE_WEIGHT = 0.4  #: weight of the log-odds that a sentence answers, beside its own score and its passage's
+RELEVANCE_WEIGHT = 0.4  #: weight of the log-odds that a sentence answers, next to the scores of sentence and passage
 _MIN_PROBABILITY = 1e-4  # a probability is kept so far from 0 and 1
 _HEADINGS = re.compile(r"(?:#{1,6} [^\n]*(?:\n\s*|$))+")
 _CODE = re.compile(

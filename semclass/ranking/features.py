@@ -41,7 +41,7 @@ FEATURES: Mapping[str, str] = {
     "cosine_unmatched": "sum_i s_i m_i (1 - [k in p]), where k is the word of piece i",
     # words in the question's order; c is 0 beyond the passage's end
     "neighbours": "sum_i<q (s_i + s_i+1) / 2 max_j (c_i,j + c_i+1,j+1) / 2; `cosine` if q = 1",
-    "unmet": "q (1 - cosine): how much of the question is not there, in pieces",
+    "unmet": "q (1 - cosine): unmatched part of the question, in word pieces",
     "unmet_rarity": "q (1 - cosine_rarity)",
     "overlap": "sum_k v_k [k in p]",
     "unmatched": "sum_k w_k (1 - [k in p]), in units of idf",
@@ -217,7 +217,7 @@ class PairModel:
     #: inverse document frequency of word pieces in general text, float32 (vocabulary,), for passages of no index
     idf: FloatArray
     words: WordTable  #: makes words of word pieces
-    #: ``evidence``, 1, and ``entailment`` and ``class`` of the integrated methods, found on training questions
+    #: ``evidence``: 1; ``entailment`` and ``class``: weights of the integrated methods, fitted to training questions
     weights: Mapping[str, float]
 
     @classmethod

@@ -43,7 +43,7 @@ LANGUAGE_DEPTH = 10  #: number of candidates that the test reads
 MIN_PIECES = 50  #: minimum number of word pieces for the test, because names outweigh other words in fewer
 
 UNREAD = -4.0
-"""Mean up to which a question itself is in another language, whatever its candidates. Most of its letters are unknown."""
+"""Mean over a question up to which it is in another language, whatever its candidates. Most letters are then unknown."""
 
 MIN_ENGLISH = -0.8
 """Mean from which candidates are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one set
