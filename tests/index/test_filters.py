@@ -92,7 +92,7 @@ def nested(where):
         (nested({"a": 1}), "deep"),
         ({"text": "x" * 513}, "513 characters; at most 512 are allowed"),
         ({"page": {"$exists": 1}}, "true or false"),
-        ({"_id": {"$gt": "a"}}, "the order of ids"),
+        ({"_id": {"$gt": "a"}}, "compares ids by order"),
         ({"": 1}, "give the name of a field"),
     ],
 )
