@@ -45,8 +45,8 @@ def importer(module: str, package: str, homes: Mapping[str, Sequence[str]]) -> C
 def available_threads(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """Processors that this process may keep busy, at least 1.
 
-    A container with a quota (``docker run --cpus 2``) still sees all processors of the machine, but the system stops
-    threads beyond the quota. The quota is rounded up; see "CPU" in the kernel's ``cgroup-v2.rst``.
+    A container with a quota (``docker run --cpus 2``) still sees all processors of the machine, but threads beyond the
+    quota are only stopped by the system. The quota is rounded up; see "CPU" in the kernel's ``cgroup-v2.rst``.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):  # "max 100000" where there is none

@@ -105,7 +105,7 @@ PART = 4
 """Minimum letters of each part of a compound at a line end, if only the parts are words elsewhere in the text."""
 
 _FIRST_PARTS = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "well"])
-"""First parts of compounds that are no other words divided."""
+"""Words that begin compounds, and are not parts of other divided words."""
 
 SOFT, FIRM = "\xad", "\u2011"
 """Hyphens at the end of a line: inside a divided word, and inside a compound such as well-known."""

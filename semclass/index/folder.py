@@ -76,7 +76,7 @@ class Header:
 
     @staticmethod
     def read(record: Mapping[str, Any], where: Path | str) -> dict[str, Any]:
-        """Check these fields as JSON values, and return them by name. An ArtifactError about a wrong one names `where`."""
+        """Check these fields, given as JSON values, and return them. An ArtifactError about a wrong field names `where`."""
         if missing := [name for name in HEADER if name not in record]:
             raise ArtifactError(f"{where} has no field {missing[0]!r}; {REMEDY}")
         classes, thresholds, heads = record["classes"], record["thresholds"], record["heads"]

@@ -70,9 +70,9 @@ class PassageEncoder:
     """Encodes and classifies passages. Threads may share one instance."""
 
     classifier: PassageClassifier  #: the passage heads, with their encoder
-    codebooks: Codebooks | None  #: compress vectors to few bytes; None: an index stores them in int8
+    codebooks: Codebooks | None  #: compress vectors to few bytes; without them, an index stores vectors in int8
     heads: Mapping[str, TextModel] = field(default_factory=dict)  #: heads of your own, by the field that each fills
-    sparse: SparseHead | None = None  #: weighs learnt words; None: there are two signals
+    sparse: SparseHead | None = None  #: weighs learnt words; without it, there are two signals
 
     @classmethod
     def load(

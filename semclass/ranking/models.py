@@ -32,7 +32,7 @@ from semclass.scoring.fusion import ALPHA, ALPHA_OF_TWO, SPARSE_SHARE
 Weights: TypeAlias = Mapping[str, float]
 
 BM25_WEIGHT = 0.1  #: the weight w in score = dense + w * BM25, as in the reference system
-CLASS_WEIGHT = 0.631  #: weight of the class match without a pair head, found on training questions
+CLASS_WEIGHT = 0.631  #: weight of the class match without a pair head, fitted to training questions
 SHARES = ("alpha", "sparse", "coverage")  #: weights of fusion that are from 0 to 1
 MAX_CHARACTERS = LAST  #: maximum characters that are read of a question; a longer sentence is not real text
 
