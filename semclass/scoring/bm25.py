@@ -29,7 +29,7 @@ READ_POSTINGS = 1 << 18
 """Number of postings that are processed at a time. It bounds memory, and changes no value."""
 
 FREQUENT_SHARE = 8
-"""A term in more than 1 / FREQUENT_SHARE of the passages is frequent: a byte per passage takes no more than its postings."""
+"""A term in more than 1 / FREQUENT_SHARE of the passages is frequent: a byte a passage takes no more than its postings."""
 
 
 @dataclass(frozen=True)
