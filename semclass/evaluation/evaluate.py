@@ -46,8 +46,8 @@ def rank(
 ) -> dict[str, list[list[str]]]:
     """Rank the passages for each question by several methods, with the weights of the retriever.
 
-    Returns for each method the n rankings of the questions: at most `depth` ids of passages, best first. By default, all
-    methods are used whose heads the models have. `progress` is called with the number of questions that a method has
+    Returns for each method the n rankings of the questions: at most `depth` ids of passages, best first. By default, it
+    uses every method for which the models have heads. `progress` is called with the number of questions that a method has
     ranked.
 
     Raises an InputError if the index is on a server, because a server returns only the passages that are re-ranked.

@@ -84,7 +84,7 @@ class Settings:
             raise InputError(f"documents is {self.documents}, which is not a folder; name the folder that was indexed")
         if isinstance(self.documents, str) and not re.match(r"https?://[^/{}]+/[^{}]*\{[^{}]+\}", self.documents):
             raise InputError(
-                f"documents is {self.documents!r}; give an address with a metadata field in braces after its host, e.g. "
+                f"documents is {self.documents!r}; give an address with a metadata field in braces behind the host, e.g. "
                 "https://wiki.example.org/{document}"
             )
 
