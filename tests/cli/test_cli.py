@@ -294,6 +294,6 @@ def test_judgements_tune_and_calibrate(run, copy, tmp_path):
     assert f"below answerable {record['from']:.2f}" in run("index", "info", copy)[1]
     (tmp_path / "right.jsonl").write_text("\n".join(lines[:7]))
     out = run("calibrate", copy, "--judgements", tmp_path / "right.jsonl", "--dry-run")[1]
-    assert "here are\n0 of 5 unanswered ones" in out
+    assert "there are only\n0 of 5 unanswered ones" in out
     assert run("calibrate", copy, "--reset")[1] == f"{copy} has no threshold\n"
     assert "threshold of answerable" in run("calibrate", copy, *judged, "--dry-run")[1]

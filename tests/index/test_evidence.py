@@ -48,5 +48,5 @@ def test_a_scale_without_numbers_is_refused(scale):
 
 def test_an_index_of_other_columns_is_refused():
     index = PassageIndex.build(passages(1), passage_encoder=FAKE)
-    with pytest.raises(ArtifactError, match="provides of the index are"):
+    with pytest.raises(ArtifactError, match="provides of the index have the type"):
         check_types(index.types, EXACT, small=False)

@@ -82,7 +82,7 @@ def nested(where):
         ({"page": {"$in": 3}}, r"where\['page'\]\['\$in'\] must be a list"),
         ({"$or": []}, "at least one filter"),
         ({"$or": [{"page": 1}, 3]}, r"where\['\$or'\]\[1\] must be a mapping"),
-        ({"page": {"$gte": 1, "$gt": 2}}, "two low ends"),
+        ({"page": {"$gte": 1, "$gt": 2}}, "two low bounds"),
         ({"page": {"$gte": 1, "$lt": "b"}}, r"mixes types \(\$gte is a number and \$lt is a text"),
         ({"page": {"$gte": True}}, "no order"),
         *[

@@ -176,8 +176,8 @@ class QdrantIndex(RemoteIndex):
         for name, value in RemoteIndex.fields_of(more).items():
             if name in ("encoder", "classes", "codebooks", "sparse", "heads", "types") and value != getattr(self, name):
                 raise InputError(
-                    f"collection {self.collection!r} was built with {name} {getattr(self, name)}, the models have {value}; "
-                    "load the models that built it"
+                    f"collection {self.collection!r} was built with {name} {getattr(self, name)}, but the models have "
+                    f"{value}; load the models that built it"
                 )
         rows = list(stored_rows(more, self.statistics.average))
         old = self._terms_of([row.passage.id for row in rows])

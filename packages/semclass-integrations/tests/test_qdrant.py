@@ -155,7 +155,7 @@ def test_an_incomplete_or_damaged_collection_is_refused(client, collection, inde
     with pytest.raises(KeyboardInterrupt):
         QdrantIndex.upload(index, client, collection, progress=stop)
     assert sent == [11, 11, 8]
-    with pytest.raises(ArtifactError, match="holds no complete index"):
+    with pytest.raises(ArtifactError, match="contains no complete index"):
         QdrantIndex.connect(client, collection)
     record = QdrantIndex.upload(index, client, collection, replace=True).record()
     for change, message in (({"protocol": 99}, "protocol 99"), ({"frequencies": "AAAA"}, "is damaged")):
