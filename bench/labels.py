@@ -156,8 +156,8 @@ def draw(labels: Sequence[str], size: str, seed: int) -> list[int]:
     return sorted(int(row) for name in sorted(set(labels)) for row in order[names == name][: int(size)])
 
 
-def figures_of(probabilities: Any, classes: Sequence[str], truth: Sequence[str]) -> dict[str, float]:
-    column = {name: place for place, name in enumerate(classes)}
+def figures_of(model: Any, classes: Iterable[str], tried: Any, truth: Sequence[str]) -> dict[str, float]:
+    probabilities, column = model.predict_proba(tried), {name: place for place, name in enumerate(classes)}
     true = np.array([column[name] for name in truth], np.int64)
     return {
         "accuracy": float((probabilities.argmax(axis=1) == true).mean()),
@@ -172,10 +172,7 @@ def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str
         started = time.perf_counter()
         model = LogisticRegression(C=strength, max_iter=1000).fit(fit, labels)
         seconds = time.perf_counter() - started
-        found[f"{strength:g}"] = {
-            "seconds": seconds,
-            **figures_of(model.predict_proba(tried), model.classes_.tolist(), truth),
-        }
+        found[f"{strength:g}"] = {"seconds": seconds, **figures_of(model, model.classes_.tolist(), tried, truth)}
     return found
 
 
@@ -193,7 +190,7 @@ def by_names(tried: list[str], truth: list[str]) -> dict[str, Any]:
     names, started = sorted(set(truth)), time.perf_counter()
     model = ZeroShotClassifier.from_descriptions(dict.fromkeys(names, ""))
     seconds = time.perf_counter() - started
-    found = {"seconds": seconds, **figures_of(model.predict_proba(tried), names, truth)}
+    found = {"seconds": seconds, **figures_of(model, names, tried, truth)}
     return {"examples": 0, "draws": 1, "systems": {"semclass": mean([found])}}
 
 
@@ -209,13 +206,8 @@ def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: s
         started = time.perf_counter()
         model = TextClassifier(encoder).fit(some, theirs)
         seconds = time.perf_counter() - started
-        ours.append(
-            {
-                "chosen": model.report_["chosen"],
-                "seconds": seconds,
-                **figures_of(model.predict_proba(tried), model.classes_.tolist(), truth),
-            }
-        )
+        figures = figures_of(model, model.classes_.tolist(), tried, truth)
+        ours.append({"chosen": model.report_["chosen"], "seconds": seconds, **figures})
         vectors = encoder.encode(some).rows("pooled"), encoder.encode(tried).rows("pooled")
         peers["pooled"].append(regressions(*vectors, theirs, truth))
         both = np.concatenate([vectors[0], encoder.encode([*map(words_of, names)]).rows("pooled")])

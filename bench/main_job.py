@@ -21,6 +21,7 @@ from bench.retrieval_systems import open_retriever
 from bench.steps import Bench, StepError
 from datasets_io import read_jsonl
 from semclass import Passage, Reranker
+from semclass.core import plugins
 from semclass.core.artifacts import default_models
 from semclass.evaluation.measure import BASELINE
 from semclass.ranking.methods import DEFAULT
@@ -71,6 +72,7 @@ def questions(folder: str) -> list[str]:
 @contextmanager
 def service(index: Path) -> Iterator[tuple[http.client.HTTPConnection, float]]:
     """A connection to ``semclass serve`` on this machine, and the seconds from the command until it is ready."""
+    plugins.find(plugins.COMMANDS, "serve")  # without its package, an error names the command that installs it
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -83,6 +85,8 @@ def service(index: Path) -> Iterator[tuple[http.client.HTTPConnection, float]]:
             time.sleep(0.005)
             with suppress(ConnectionRefusedError):
                 connection.connect()
+        if connection.sock is None:
+            raise StepError(f"`semclass serve {index}` stopped before it was ready")
         yield connection, time.perf_counter() - started
     finally:
         process.terminate()

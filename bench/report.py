@@ -45,7 +45,7 @@ class ReportError(SemclassError):
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    strange = sorted({path.stem for path in folder.glob("*.json")} - {*SECTIONS})
+    strange = sorted({path.stem for path in folder.glob("*.json")} - set(SECTIONS))
     if strange:
         raise ReportError(f"{folder}: {', '.join(strange)}: no section has this name; there are {', '.join(SECTIONS)}")
     return {name: read_json(path) for name in SECTIONS if (path := folder / f"{name}.json").is_file()}

@@ -38,7 +38,8 @@ def _changes(vectors: FloatArray) -> list[int]:
     places = range(1, len(vectors))
     if not places:
         return []
-    before = unit(np.stack([unit(vectors)[max(place - NEIGHBOURS, 0) : place].sum(axis=0) for place in places]))
-    after = unit(np.stack([unit(vectors)[place : place + NEIGHBOURS].sum(axis=0) for place in places]))
+    vectors = unit(vectors)
+    before = unit(np.stack([vectors[max(place - NEIGHBOURS, 0) : place].sum(axis=0) for place in places]))
+    after = unit(np.stack([vectors[place : place + NEIGHBOURS].sum(axis=0) for place in places]))
     alike = (before * after).sum(axis=1)
     return [int(place) + 1 for place in np.flatnonzero(alike < alike.mean() - alike.std())]
