@@ -101,7 +101,7 @@ class OnnxEncoder:
     holds the vectors of all windows in a row. With the view ``states``, only the first window is read. `Encoding.truncated`
     lists texts that are longer than all windows.
 
-    Texts are read as questions, with every word piece. :attr:`for_passages` reads texts as sentences of passages.
+    Texts are read as questions, with every word piece. :attr:`for_passages` reads texts as excerpts of passages.
     """
 
     fingerprint: str
@@ -170,7 +170,7 @@ class OnnxEncoder:
 
     @cached_property
     def for_passages(self) -> OnnxEncoder:
-        """Encoder for sentences of passages, with the same model."""
+        """Encoder for excerpts of passages, with the same model."""
         return self if self.kept is None and not any(self.prefixes) else replace(self, kind=PASSAGE)
 
     @property
@@ -294,7 +294,7 @@ def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.ND
 
 
 def for_passages(encoder: Encoder) -> Encoder:
-    """Return an encoder for sentences of passages: `for_passages` of the shipped encoder, or else the given encoder."""
+    """Return an encoder for excerpts of passages: `for_passages` of the shipped encoder, or else the given encoder."""
     return encoder.for_passages if isinstance(encoder, OnnxEncoder) else encoder
 
 

@@ -47,8 +47,8 @@ class Query:
 class Evidence:
     """The input of re-ranking for n passages. Rows that were not requested are empty."""
 
-    sentences: Ragged  #: vectors of each passage's sentences, at least one, float32 of item shape (dim,)
-    provides: Ragged  #: vector `provides` of each sentence, see :class:`semclass.core.types.Encoding`; float32
+    excerpts: Ragged  #: vectors of each passage's excerpts, at least one, float32 of item shape (dim,)
+    provides: Ragged  #: vector `provides` of each excerpt, see :class:`semclass.core.types.Encoding`; float32
     tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
     pieces: Ragged  #: ids of the word pieces that are compared with those of questions
 
@@ -94,7 +94,7 @@ class Candidates:
     probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns if not requested
     classes: tuple[str, ...]  #: names of these columns
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
-    evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
+    evidence: Evidence  #: input of re-ranking; vectors of excerpts have unit length
     order: IntArray  #: places by `score`, best first, (n,); before re-ranking, 0 to n - 1
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
@@ -162,9 +162,9 @@ def no_rows(n: int) -> Ragged:
 
 def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
     """Decode stored vectors. Except for the view ``provides``, they get unit length, because cosines are needed."""
-    codes, vectors, pieces = stored["tokens"].values, stored["sentences"].values, stored["pieces"]
+    codes, vectors, pieces = stored["tokens"].values, stored["excerpts"].values, stored["pieces"]
     tokens = codes.astype(np.float32) if books is None else books.decode(codes, pieces.values)
-    sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
+    excerpts = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
     provided = stored["provides"].values
     if provided.shape[1] and provided.dtype != np.float32:
         with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
@@ -173,7 +173,7 @@ def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
         raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
     return Evidence(
         tokens=Ragged(unit(tokens), pieces.offsets),
-        sentences=Ragged(unit(sentences), stored["sentences"].offsets),
+        excerpts=Ragged(unit(excerpts), stored["excerpts"].offsets),
         provides=Ragged(provided, stored["provides"].offsets) if provided.shape[1] else no_rows(len(pieces)),
         pieces=pieces,
     )

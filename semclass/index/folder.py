@@ -33,7 +33,7 @@ if WINDOWS:
 else:
     import fcntl
 
-PROTOCOL = 10
+PROTOCOL = 11
 """Version of the folder's format."""
 
 LOCK = ".lock"
@@ -59,7 +59,7 @@ class Header:
     classes: tuple[str, ...]  #: names of the passage classes
     thresholds: tuple[float, ...]  #: probability from which a passage has a class, by class
     head: str  #: fingerprint of the passage heads; empty if there are none
-    small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
+    small: bool  #: whether only vectors of excerpts are stored, so that re-ranking encodes the candidates again
     codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
     sparse: str  #: fingerprint of the head of learnt words; empty if there is none
     language: str  #: language of the stems of words, see `semclass.encoders.words.LANGUAGES`

@@ -24,7 +24,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_encoder, open_models
-from semclass.encoders.sentences import MAX_CHARACTERS, Sentences
+from semclass.encoders.excerpts import MAX_CHARACTERS, Excerpts
 from semclass.encoders.words import LANGUAGES, language_of, terms_of
 from semclass.heads.head import run_head
 from semclass.heads.passages import PassageClassifier
@@ -50,7 +50,7 @@ MAX_NAMED_IDS = 3
 """Maximum number of ids that a message names."""
 
 HEADING_WORDS = 24
-"""Maximum words of a path of headings that the encoder reads before each sentence."""
+"""Maximum words of a path of headings that the encoder reads before each excerpt."""
 
 PROBABILITY = "_probability"
 """End of the name of the field with a label's probability. The name begins with the name of the head."""
@@ -58,9 +58,9 @@ PROBABILITY = "_probability"
 
 @dataclass(frozen=True)
 class PassageFeatures(Evidence):
-    """All outputs of the models for n passages. Vectors of sentences are not scaled to unit length."""
+    """All outputs of the models for n passages. Vectors of excerpts are not scaled to unit length."""
 
-    words: Ragged  #: number of words of each sentence without the title, float32
+    words: Ragged  #: number of words of each excerpt without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     sparse: Ragged  #: learnt words of title and text, see :meth:`semclass.heads.sparse.SparseHead.encode`
 
@@ -134,12 +134,12 @@ class PassageEncoder:
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
         """Encode n passages. Also returns the rows of passages that are too long, or have a sentence that is too long.
 
-        Each distinct sentence is encoded once, after the title of its passage. Without `tokens` (their vectors), `classes`
+        Each distinct excerpt is encoded once, after the title of its passage. Without `tokens` (their vectors), `classes`
         (probabilities) or `sparse` (learnt words), the rows of these outputs are empty.
         """
         read_of = [parts_of(passage) for passage in passages]
         texts, wholes = [body for _, body, _ in read_of], [whole for _, _, whole in read_of]
-        items = Sentences.of(texts, [title for title, _, _ in read_of])
+        items = Excerpts.of(texts, [title for title, _, _ in read_of])
         reader = for_passages(self.encoder)
         head = self.classifier.encoder_views if classes else ()
         compared = ("tokens", *(("provides",) if self.provided_dim else ())) if tokens else ()
@@ -163,7 +163,7 @@ class PassageEncoder:
             of_passages: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
             probabilities = run_head(self.classifier.head, wholes, Encoding(joined, **of_passages))
 
-        def of_sentences(name: str) -> Ragged:
+        def of_excerpts(name: str) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if name in views else no_rows(len(items))
 
         long = [row for row, text in enumerate(texts) if len(text) > MAX_CHARACTERS]
@@ -171,9 +171,9 @@ class PassageEncoder:
         if sparse and self.sparse is not None:
             learnt = self.sparse.encode(joined)
         evidence = PassageFeatures(
-            sentences=of_sentences("pooled"),
+            excerpts=of_excerpts("pooled"),
             words=Ragged(items.words, items.offsets),
-            provides=of_sentences("provides"),
+            provides=of_excerpts("provides"),
             probabilities=probabilities.astype(np.float32),
             tokens=items.joined(chained(found), kept) if tokens else no_rows(len(items)),
             pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
@@ -223,7 +223,7 @@ class PassageEncoder:
                 f"vectors of {max(dims)} dimensions cannot be stored in quarter bytes, which need a multiple of "
                 f"{COMPONENTS}; build the index without small=True (--small), and the models without codebooks"
             )
-        vectors, offsets = unit(features.sentences.values), features.sentences.offsets
+        vectors, offsets = unit(features.excerpts.values), features.excerpts.offsets
         shares = shares_of(vectors, features.words.values, offsets)
         codes, scales = (vectors, np.ones_like(shares)) if header.exact else to_quarter_bytes(vectors)
         provided, tokens, pieces = features.provides.values, features.tokens.values, features.pieces.values
@@ -236,9 +236,9 @@ class PassageEncoder:
         elif not header.small:
             tokens = np.rint(tokens * SCALE).astype(np.int8)
         pieces = pieces.astype(np.min_scalar_type(len(self.encoder.is_term)))
-        of_sentences = {"sentences": codes, "provides": provided, "scales": scales, "shares": shares}
+        of_excerpts = {"excerpts": codes, "provides": provided, "scales": scales, "shares": shares}
         return {
-            **{name: Ragged(values, offsets) for name, values in of_sentences.items()},
+            **{name: Ragged(values, offsets) for name, values in of_excerpts.items()},
             "tokens": NOTHING if header.small else Ragged(tokens, features.tokens.offsets),
             "pieces": NOTHING if header.small else Ragged(pieces, features.pieces.offsets),
         }
@@ -268,7 +268,7 @@ def shipped_fingerprint() -> str:
 
 
 def title_of(passage: Passage) -> str:
-    """Return the title that is read before each sentence: ``metadata["title"]``, or else the path of headings."""
+    """Return the title that is read before each excerpt: ``metadata["title"]``, or else the path of headings."""
     title = passage.metadata.get("title")
     if isinstance(title, str) and title.strip():
         return title
@@ -324,7 +324,7 @@ def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
 def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
     """Return passages with the labels of heads. A head reads a whole passage like any other text.
 
-    Averaging the vectors of a passage's sentences would cost nothing, but is less accurate for heads that read ``pooled``
+    Averaging the vectors of a passage's excerpts would cost nothing, but is less accurate for heads that read ``pooled``
     (``docs/decisions/settled.md``).
     """
     texts = [searchable(passage) for passage in passages]

@@ -60,7 +60,7 @@ MAX_VALUES = 50
 PLACES = frozenset(("start", "end", "page", "paragraph", "window", "section", "heading", "headings", "table"))
 """Fields with the position of a passage in its document."""
 
-EVIDENCE = ("sentences", "provides", "tokens", "pieces")
+EVIDENCE = ("excerpts", "provides", "tokens", "pieces")
 """Arrays of a segment that re-ranking reads."""
 
 EXHAUSTIVE_BELOW = 50_000
@@ -284,11 +284,11 @@ class PassageIndex(Header):
         passages
             At least one passage. Ids must be unique. Passages without text and title are left out, with a
             :class:`semclass.SkippedWarning`, because they answer nothing. A title in ``metadata["title"]`` is encoded
-            before each sentence of the text, or in place of an empty text.
+            before each excerpt of the text, or in place of an empty text.
         passage_encoder
             Defaults to the passage encoder of the shipped models.
         small
-            Whether to store only the vectors of sentences. Each search then encodes the passages that it re-ranks.
+            Whether to store only the vectors of excerpts. Each search then encodes the passages that it re-ranks.
         language
             Language of the passages. BM25 compares words by their stems in this language. Give a name that Snowball uses,
             such as ``"english"``, or ``""`` to leave words unstemmed. By default, the language is detected from the first

@@ -33,18 +33,18 @@ from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT
 from semclass.scoring.vectors import from_quarter_bytes, unit
 
-_KIND, _PROTOCOL = "remote-index", 1
+_KIND, _PROTOCOL = "remote-index", 2
 _REMEDY = "store the index again"
 
 _ARRAYS = {
-    "sentences": 0, "scales": 0, "shares": 0, "provides": 0, "tokens": 1, "pieces": 1, "terms": 2, "sparse": 3,
+    "excerpts": 0, "scales": 0, "shares": 0, "provides": 0, "tokens": 1, "pieces": 1, "terms": 2, "sparse": 3,
     "probabilities": 4,
 }  # fmt: skip
-"""Arrays in a row's bytes, in their order. An item of an array belongs to a sentence (0), a word piece (1), a term (2), a
+"""Arrays in a row's bytes, in their order. An item of an array belongs to an excerpt (0), a word piece (1), a term (2), a
 learnt word (3), or the whole passage (4).
 """
 
-_COUNTED = ("sentences", "pieces", "terms", "sparse")
+_COUNTED = ("excerpts", "pieces", "terms", "sparse")
 _HEAD = 4 * len(_COUNTED)  # bytes before the arrays: their numbers
 
 _PASSAGES_A_PASS = 4096  # passages whose terms are gathered in one pass over the postings
@@ -55,8 +55,8 @@ class StoredRow:
     """A passage as an engine stores it."""
 
     passage: Passage
-    mean: FloatArray  #: mean vector of the sentences, (dim,); its inner product with a unit vector is a cosine
-    sentences: FloatArray  #: unit vectors of the sentences, (n_sentences, dim)
+    mean: FloatArray  #: mean vector of the excerpts, (dim,); its inner product with a unit vector is a cosine
+    excerpts: FloatArray  #: unit vectors of the excerpts, (n_excerpts, dim)
     terms: IntArray  #: the distinct terms, numbers of 32 bits, ascending, (n_terms,)
     impacts: FloatArray  #: part of each term in a BM25 score, per unit of inverse document frequency, (n_terms,)
     learnt: Mapping[int, float]  #: weights of the learnt words, by id; empty without a head for them
@@ -67,7 +67,7 @@ class StoredRow:
 class Wanted:
     """Request to an engine for two lists of rows: the best by vector, and the best by words.
 
-    The score by vector is `mean_weight` * (vector @ mean) + (1 - `mean_weight`) * max(sentences @ vector). The score by
+    The score by vector is `mean_weight` * (vector @ mean) + (1 - `mean_weight`) * max(excerpts @ vector). The score by
     words is the sum of weight * impact over the terms.
     """
 
@@ -206,10 +206,10 @@ def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[S
             terms, impacts, repeated = bm25.impacts(segment.postings, first, last, average)
             for some in np.split(rows, range(256, len(rows), 256)):
                 parts = _arrays(segment, first + some, repeated.take(some))
-                means, sentences = _vectors(parts)
+                means, excerpts = _vectors(parts)
                 for row, (place, passage) in enumerate(zip(some, segment.passages(first + some), strict=True)):
                     here = slice(terms.offsets[place], terms.offsets[place + 1])
-                    vectors = means[row], sentences.row(row)
+                    vectors = means[row], excerpts.row(row)
                     learnt = unpack(parts["sparse"].row(row))
                     yield StoredRow(passage, *vectors, terms.values[here], impacts[here], learnt, _packed(parts, row))
 
@@ -225,9 +225,9 @@ def _arrays(segment: Segment, rows: IntArray, terms: Ragged) -> dict[str, Ragged
 
 
 def _vectors(parts: Mapping[str, Ragged]) -> tuple[FloatArray, Ragged]:
-    codes, scales, shares = (parts[name].values for name in ("sentences", "scales", "shares"))
+    codes, scales, shares = (parts[name].values for name in ("excerpts", "scales", "shares"))
     vectors = (codes if codes.dtype == np.float32 else from_quarter_bytes(codes)) * scales[:, None]
-    offsets = parts["sentences"].offsets
+    offsets = parts["excerpts"].offsets
     means = np.add.reduceat(vectors * shares[:, None], offsets[:-1]) if len(vectors) else vectors
     return means, Ragged(vectors, offsets)
 

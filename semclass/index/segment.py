@@ -71,7 +71,7 @@ class RowFormat:
     in_memory: bool = False  # whether it is read into memory, as every search reads it
 
 
-_SENTENCES, _PIECES = "sentence_offsets", "piece_offsets"
+_EXCERPTS, _PIECES = "excerpt_offsets", "piece_offsets"
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ class Segment:
     read, written, joined and checked.
     """
 
-    #: vectors of the sentences, see :class:`semclass.scoring.dense.Vectors`
-    sentences: Annotated[Ragged, RowFormat(_SENTENCES, "u1", "f4", columns=True, in_memory=True)]
-    #: factor of each sentence
-    scales: Annotated[Ragged, RowFormat(_SENTENCES, in_memory=True)]
-    #: factor of each sentence in the mean of its passage
-    shares: Annotated[Ragged, RowFormat(_SENTENCES, in_memory=True)]
-    #: vector `provides` of each sentence: quarter bytes with a scale, or float32; no columns if it is unknown
-    provides: Annotated[Ragged, RowFormat(_SENTENCES, "u1", "f4", columns=True)]
+    #: vectors of the excerpts, see :class:`semclass.scoring.dense.Vectors`
+    excerpts: Annotated[Ragged, RowFormat(_EXCERPTS, "u1", "f4", columns=True, in_memory=True)]
+    #: factor of each excerpt
+    scales: Annotated[Ragged, RowFormat(_EXCERPTS, in_memory=True)]
+    #: factor of each excerpt in the mean of its passage
+    shares: Annotated[Ragged, RowFormat(_EXCERPTS, in_memory=True)]
+    #: vector `provides` of each excerpt: quarter bytes with a scale, or float32; no columns if it is unknown
+    provides: Annotated[Ragged, RowFormat(_EXCERPTS, "u1", "f4", columns=True)]
     #: unit vectors of word pieces: codes, or int8 with components times 127
     tokens: Annotated[Ragged, RowFormat(_PIECES, "u1", "i1", columns=True, in_small=False)]
     #: ids of the word pieces whose vectors are in `tokens`
@@ -110,7 +110,7 @@ class Segment:
     name: str = ""  # of its folder; empty in memory
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        return len(self.excerpts)
 
     def check_files(self) -> None:
         """Raise a ChangedFileError if a file that is read by position was written to since it was opened."""
@@ -129,8 +129,8 @@ class Segment:
 
     @Once
     def vectors(self) -> Vectors:
-        """Vectors of the sentences, arranged for comparisons with questions. They are cached, because this takes time."""
-        return Vectors(self.sentences, self.scales.values, self.shares.values, self.near)
+        """Vectors of the excerpts, arranged for comparisons with questions. They are cached, because this takes time."""
+        return Vectors(self.excerpts, self.scales.values, self.shares.values, self.near)
 
     def passages(self, rows: npt.NDArray[Any]) -> list[Passage]:
         """Return the passages at `rows`, int64 of shape (m,), as they were given."""
@@ -187,7 +187,7 @@ class Segment:
         for array, stored in ROWS.items():
             if not stored.offsets:
                 rows[array] = files.array(f"{array}.npy")
-            elif stored.in_memory and not (reduced and array == "sentences"):
+            elif stored.in_memory and not (reduced and array == "excerpts"):
                 rows[array] = Ragged(files.array(f"{array}.npy"), ends[stored.offsets])
             else:
                 rows[array] = files.rows(f"{array}.npy", ends[stored.offsets])
@@ -335,7 +335,7 @@ def join(parts: Sequence[Part]) -> Segment:
 def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict[str, Any]]:
     """Join segments, at least one, into a new folder. Returns the ``bytes`` and ``sha256`` of each file.
 
-    Memory is bounded. If `final`, the files survive a loss of power, and many sentences get reduced vectors.
+    Memory is bounded. If `final`, the files survive a loss of power, and many excerpts get reduced vectors.
     """
     folder.mkdir(parents=True)
     for name, stored in ROWS.items():
@@ -348,9 +348,9 @@ def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict
         save_arrays(parts[0].segment.postings, folder / "bm25")
     else:
         _merged(parts, folder / "bm25")
-    coded = parts[0].segment.sentences.values.dtype == np.uint8
-    if final and coded and _offsets(parts, "sentences")[-1] >= approximation.REDUCED_FROM:
-        codes, scales = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sentences", "scales"))
+    coded = parts[0].segment.excerpts.values.dtype == np.uint8
+    if final and coded and _offsets(parts, "excerpts")[-1] >= approximation.REDUCED_FROM:
+        codes, scales = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("excerpts", "scales"))
         save_arrays(approximation.reduce_vectors(codes, scales), folder / REDUCED)
     if final:
         artifacts.flush_all(folder)
@@ -448,15 +448,15 @@ def check(segment: Segment, passages: int, where: Path, *, classes: int, small: 
     Hashes show that files are those of the manifest, but not that the manifest is correct. The checks take one pass over
     each array, and name the first wrong file.
     """
-    counts, ends = segment.postings, segment.sentences.offsets
-    require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
+    counts, ends = segment.postings, segment.excerpts.offsets
+    require(ends.ndim == 1 and ends.size, where / "excerpt_offsets.npy", f"the shape is {ends.shape}")
     n, number, terms = len(segment), counts.counts.size, counts.terms.size
     require(n == passages, where, f"it holds {n} passages, not {passages}")
     for name, stored in ROWS.items():
         if stored.offsets:
             rows, kinds = n if stored.in_small or not small else 0, stored.exact if exact else stored.coded
             _check_ragged(getattr(segment, name), rows, 1 + stored.columns, kinds.split(), where / f"{name}.npy")
-    require(segment.sentences.lengths().all(), where / "sentence_offsets.npy", "a passage has no sentence")
+    require(segment.excerpts.lengths().all(), where / "excerpt_offsets.npy", "a passage has no excerpt")
     for name, array, shape, kind in (
         ("probabilities", segment.probabilities, (n, classes), "f4"),
         ("id_hashes", segment.id_hashes, (n,), "u8"),
@@ -471,7 +471,7 @@ def check(segment: Segment, passages: int, where: Path, *, classes: int, small: 
         _check_array(array, shape, kind, where / f"{name}.npy")
     _check_postings(segment, where / "bm25")
     if segment.near is not None:
-        _check_reduced(segment.near, segment.sentences.values, where / REDUCED)
+        _check_reduced(segment.near, segment.excerpts.values, where / REDUCED)
     described = segment.columns.n  # which may be more than a length can be
     require(described == n, where / columns.DIRECTORY, f"it describes {described} passages, not {n}")
 
@@ -528,13 +528,13 @@ def _check_reduced(near: Reduced, vectors: npt.NDArray[Any], where: Path) -> Non
     ):
         _check_array(getattr(near, name), shape, kind, where / f"{name}.npy")
     once = np.array_equal(np.sort(near.places), np.arange(n))
-    require(once, where / "places.npy", "it must name each sentence once")
+    require(once, where / "places.npy", "it must name each excerpt once")
     require((near.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
 
 
 def check_alike(segments: Sequence[Segment], folder: Path) -> None:
     """Refuse segments that were made by different models, because their arrays are searched together."""
-    for name in ("tokens", "sentences", "provides", "sparse"):
+    for name in ("tokens", "excerpts", "provides", "sparse"):
         arrays = [getattr(segment, name).values for segment in segments]
         forms = {(values.dtype, values.shape[1:]) for values in arrays if len(values)}
         require(len(forms) < 2, folder, f"the values of {name}.npy differ between segments")

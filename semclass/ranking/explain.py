@@ -12,6 +12,7 @@ import numpy as np
 from semclass.core.types import ClassEvidence, Explanation, FloatArray, IntArray, Passage, WordMatch
 from semclass.documents.sentences import MAX_SENTENCE_WORDS, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.batching import steps
+from semclass.encoders.onnx_encoder import for_passages
 from semclass.encoders.words import joined_pieces, mark_of
 from semclass.encoders.words import words as stem_words
 from semclass.index.candidates import Candidates, Query
@@ -44,7 +45,7 @@ def explain(
             total=sum(parts.values()),
             words=_word_matches(query, words, found, place, pieces, mark, passage.text),
             classes=class_evidence(query, found, place, classes),
-            sentence=best_sentence(query, words, found, place, passage.text),
+            sentence=best_sentence(models, query, words, found, place, passage.text),
         )
         for place, passage in zip(steps(places.tolist()), passages, strict=True)
     ]
@@ -125,16 +126,22 @@ def _written(word: str, piece: str, words: dict[str, str]) -> str:
     return next((written for form, written in words.items() if later in form), word)
 
 
-def best_sentence(query: Query, words: Sequence[_Word], candidates: Candidates, place: int, text: str) -> Span | None:
+def best_sentence(
+    models: Models, query: Query, words: Sequence[_Word], candidates: Candidates, place: int, text: str
+) -> Span | None:
     """Return the position of the candidate's sentence that is nearest to the question, with all of its lines.
 
-    It has the largest sum of its cosine and the weights of the question's words in it.
+    It has the largest sum of its late interaction with the question and the weights of the question's words in it.
     """
-    vectors, spans = candidates.evidence.sentences.row(place), sentence_spans(text)
-    theirs = [as_written(text[slice(*span)]) for span in spans]
-    values = np.array([sum(weight for word, weight, _ in words if folded(word) in own) for own in theirs])
-    if len(spans) == len(vectors):
-        values = values + vectors @ query.pooled
+    spans, tokens = sentence_spans(text), candidates.evidence.tokens.row(place)
+    theirs = [text[slice(*span)] for span in spans]
+    values = np.array([sum(weight for word, weight, _ in words if folded(word) in as_written(own)) for own in theirs])
+    if spans and len(tokens) and len(query.tokens):
+        found = for_passages(models.encoder).encode(theirs, views=())
+        ends = (found.kept or found.terms).offsets[1:]
+        ends = np.maximum(ends + len(tokens) - ends[-1], 0)  # a title, and a heading that it repeats, come first
+        parts = np.split(float_products(query.tokens, tokens), ends[:-1], axis=1)
+        values = values + [float(query.weights @ part.max(axis=1, initial=0)) for part in parts]
     if not values.any():
         return None
     read = spans[int(values.argmax())]

@@ -35,7 +35,7 @@ from semclass.scoring.vectors import float_products, unit
 
 FEATURES: Mapping[str, str] = {
     "dense": "cosine of the vectors",
-    "sentence": "largest cosine of the question's vector with that of a sentence; 0 if none",
+    "excerpt": "largest cosine of the question's vector with that of an excerpt; 0 if none",
     "cosine": "sum_i s_i m_i",
     "cosine_rarity": "sum_i u_i m_i",
     "cosine_unmatched": "sum_i s_i m_i (1 - [k in p]), where k is the word of piece i",
@@ -46,8 +46,8 @@ FEATURES: Mapping[str, str] = {
     "overlap": "sum_k v_k [k in p]",
     "unmatched": "sum_k w_k (1 - [k in p]), in units of idf",
     "numbers": "number of the question's words with a digit that the passage lacks",
-    # high where a sentence gives what is asked, low where it only resembles the question; 0 where the encoder cannot tell
-    "provided": "largest product of the question's need vector with `provides` of a sentence",
+    # high where an excerpt gives what is asked, low where it only resembles the question; 0 where the encoder cannot tell
+    "provided": "largest product of the question's need vector with `provides` of an excerpt",
     "expected": "mean_e max_j <e, token vector j>",
 }
 """The columns of :func:`pair_features`, in order: name and formula."""
@@ -92,7 +92,7 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable, idf: F
     rare = _summed(question.rarity, best)
     columns = {
         "dense": candidates.dense,
-        "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
+        "excerpt": _best_product(unit(query.pooled), candidates.evidence.excerpts),
         **semantic,
         "cosine_rarity": rare,
         "unmet_rarity": len(query.tokens) * (1 - rare),

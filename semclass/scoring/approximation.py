@@ -1,16 +1,16 @@
-"""Approximate search: which sentences of a large segment are worth an exact comparison with a question.
+"""Approximate search: which excerpts of a large segment are worth an exact comparison with a question.
 
-Below :data:`REDUCED_FROM` sentences (200,000), all are compared exactly, because this takes only some milliseconds.
+Below :data:`REDUCED_FROM` excerpts (200,000), all are compared exactly, because this takes only some milliseconds.
 
 1. **Reduction.** A comparison costs the time of reading the vectors from memory. So a larger segment also stores each
    vector on its 64 principal components, half a byte for each: 32 bytes instead of 96. The passages with the best reduced
    scores, three times as many as requested, are then compared exactly (:class:`ApproximateScores`).
-2. **Clusters.** From :data:`CLUSTERED_FROM` sentences (2 million) on, the reduced vectors lie cluster by cluster, found by
+2. **Clusters.** From :data:`CLUSTERED_FROM` excerpts (2 million) on, the reduced vectors lie cluster by cluster, found by
    k-means, and a question is compared with the likely clusters only (:meth:`Reduced.nearest`). Each cluster's share of the
    best products is estimated from the mean and the variance of its vectors, and clusters are compared until they are
    expected to hold :data:`COVERAGE` of them.
 
-The costs are 36 bytes a sentence, and a few missed passages (:data:`semclass.index.passage_index.OVERFETCH`). The gain is
+The costs are 36 bytes an excerpt, and a few missed passages (:data:`semclass.index.passage_index.OVERFETCH`). The gain is
 most of the time: a search of a million passages takes 13 instead of 47 ms (``docs/decisions/settled.md``).
 """
 
@@ -29,10 +29,10 @@ from semclass.core.types import FloatArray, IntArray, offsets_of
 from semclass.scoring.vectors import from_quarter_bytes, half_byte_product_with, nth_at_least
 
 REDUCED_FROM = 200_000
-"""Sentences of a segment from which reduced vectors are stored."""
+"""Excerpts of a segment from which reduced vectors are stored."""
 
 CLUSTERED_FROM = 2_000_000
-"""Sentences of a segment from which only likely clusters are compared. Comparing all of 400,000 takes 2 ms."""
+"""Excerpts of a segment from which only likely clusters are compared. Comparing all of 400,000 takes 2 ms."""
 
 DIMENSIONS = 64
 """Dimensions of reduced vectors."""
@@ -41,16 +41,16 @@ LEVELS, LEVEL_WIDTH = 16, 0.335
 """Number of levels of a dimension, and width of a level in standard deviations, best for normal values (Max 1960)."""
 
 OVERFETCH = 3
-"""Number of sentences that are returned for each requested sentence, so that most of the nearest are among them."""
+"""Number of excerpts that are returned for each requested excerpt, so that most of the nearest are among them."""
 
 PCA_SAMPLE = 50_000
-"""Sentences from which the principal components and the clusters are computed."""
+"""Excerpts from which the principal components and the clusters are computed."""
 
 REDUCTION_BLOCK, KMEANS_BLOCK, PRODUCT_BLOCK = 2_048, 4_096, 65_536
-"""Sentences that are reduced at a time, assigned to clusters at a time, and compared in one product."""
+"""Excerpts that are reduced at a time, assigned to clusters at a time, and compared in one product."""
 
 CLUSTER_SIZE = 16_384
-"""Mean sentences of a cluster: a product with a cluster has the fixed cost of some thousand vectors."""
+"""Mean excerpts of a cluster: a product with a cluster has the fixed cost of some thousand vectors."""
 
 KMEANS_ROUNDS, COVERAGE = 8, 0.98
 """Rounds of k-means, and estimated share of the nearest passages in the clusters that are compared.
@@ -64,10 +64,10 @@ CUTOFFS = 32
 """Number of cutoffs that are tried for the smallest product among the nearest passages."""
 
 MAX_WANTED_SHARE = 1 / 16
-"""Largest share of the sentences that a search by clusters may request. A larger share would need nearly all clusters."""
+"""Largest share of the excerpts that a search by clusters may request. A larger share would need nearly all clusters."""
 
 UNFILTERED_SHARE = 0.97
-"""Share of allowed sentences that a search by clusters needs. It is met if some passages were deleted, but none filtered.
+"""Share of allowed excerpts that a search by clusters needs. It is met if some passages were deleted, but none filtered.
 
 Where a filter kept 20 % of a million passages, clusters found 0.843 of the ten best, and comparing all found 1.000.
 """
@@ -75,24 +75,24 @@ Where a filter kept 20 % of a million passages, clusters found 0.843 of the ten 
 
 @dataclass(frozen=True)
 class Reduced:
-    """Reduced vectors of the n sentences of a segment, cluster by cluster. Threads may share one instance."""
+    """Reduced vectors of the n excerpts of a segment, cluster by cluster. Threads may share one instance."""
 
     axes: FloatArray  # principal components times the width of a level, (dim, DIMENSIONS); zeros beyond `dim`
     mean: FloatArray  # of the vectors, subtracted before the reduction, (dim,)
     levels: npt.NDArray[np.uint8]  # two levels a byte, see ``half_byte_product_with``, (n, DIMENSIONS // 2)
     starts: IntArray  # the first row of each cluster, and n, int64 (n_clusters + 1,); no cluster is empty
-    places: npt.NDArray[np.int32]  # the sentence of each row of `levels`, ascending within a cluster, (n,)
+    places: npt.NDArray[np.int32]  # the excerpt of each row of `levels`, ascending within a cluster, (n,)
     means: FloatArray  # of the levels of each cluster, (n_clusters, DIMENSIONS)
     variances: FloatArray  # of the levels of each cluster, (n_clusters, DIMENSIONS)
 
     def project(self, question: FloatArray) -> tuple[FloatArray, np.float32]:
-        """Return a factor (DIMENSIONS,) and a summand: levels @ factor + summand is nearly sentences @ question."""
+        """Return a factor (DIMENSIONS,) and a summand: levels @ factor + summand is nearly excerpts @ question."""
         factor = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
         # a level stands for the value half a level above it
         return factor, np.float32(np.einsum("d,d->", question, self.mean) + factor.sum() / 2)
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
-        """Return the places of at least OVERFETCH * n allowed sentences with the largest products, ascending."""
+        """Return the places of at least OVERFETCH * n allowed excerpts with the largest products, ascending."""
         query, _ = self.project(question)
         wanted, total = n * OVERFETCH, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
@@ -154,17 +154,17 @@ class Reduced:
 
 @dataclass(frozen=True)
 class ApproximateScores:
-    """Scores passages by the reduced vectors of their sentences. Passages with equally many sentences share a product."""
+    """Scores passages by the reduced vectors of their excerpts. Passages with equally many excerpts share a product."""
 
-    reduced: Reduced  # without clusters: the rows of `levels` are in the order of the sentences
+    reduced: Reduced  # without clusters: the rows of `levels` are in the order of the excerpts
     mean_weight: float
     rows: IntArray  # the passages in the order of their scores, (n,)
-    #: the product with a block, and for each number of sentences their weights in the score, (sentences, passages)
+    #: the product with a block, and for each number of excerpts their weights in the score, (excerpts, passages)
     blocks: list[tuple[onnxruntime.InferenceSession, list[FloatArray]]]
 
     @classmethod
     def of(cls, reduced: Reduced, shares: FloatArray, offsets: IntArray, *, mean_weight: float) -> ApproximateScores:
-        """Arrange the sentences of passages for scoring, with their `shares` in the means. A million take half a second."""
+        """Arrange the excerpts of passages for scoring, with their `shares` in the means. A million take half a second."""
         blocks, rows = [], []
         for groups in _passages_by_length(np.diff(offsets)):
             places = [offsets[passages] + np.arange(count)[:, None] for count, passages in groups]
@@ -192,7 +192,7 @@ class ApproximateScores:
 
 
 def _passages_by_length(counts: IntArray) -> Iterator[list[tuple[int, IntArray]]]:
-    """Blocks of passages by their number of sentences, of PRODUCT_BLOCK sentences or of one passage."""
+    """Blocks of passages by their number of excerpts, of PRODUCT_BLOCK excerpts or of one passage."""
     order = np.argsort(counts, kind="stable")
     block: list[tuple[int, IntArray]] = []
     room = PRODUCT_BLOCK
@@ -222,7 +222,7 @@ def reduce_vectors(codes: npt.NDArray[np.uint8], scales: FloatArray) -> Reduced:
     directions = directions[:, ::-1][:, :DIMENSIONS]
     widths = LEVEL_WIDTH * np.sqrt(np.maximum(variances[::-1][:DIMENSIONS], np.finfo(np.float32).tiny))
     kept, rows = len(widths), np.empty((n, DIMENSIONS // 2), np.uint8)
-    clusters = np.arange(n, dtype=np.int32) // CLUSTER_SIZE  # sentences that are all compared stay in their order
+    clusters = np.arange(n, dtype=np.int32) // CLUSTER_SIZE  # excerpts that are all compared stay in their order
     centres = centres_of(sample @ directions, max(round(n / CLUSTER_SIZE), 1)) if n >= CLUSTERED_FROM else None
     for begin in range(0, n, REDUCTION_BLOCK):
         end = min(begin + REDUCTION_BLOCK, n)

@@ -1,10 +1,10 @@
-"""Dense scores: the similarity of a question with the sentences of each passage.
+"""Dense scores: the similarity of a question with the excerpts of each passage.
 
-The score of a passage is the mean of two cosines with the question: the cosine of its best sentence, and the cosine of the
-mean of its sentences (:data:`MEAN_WEIGHT`).
+The score of a passage is the mean of two cosines with the question: the cosine of its best excerpt, and the cosine of the
+mean of its excerpts (:data:`MEAN_WEIGHT`).
 
-The vector of a sentence is stored as odd numbers from -3 to 3, with a scale. A question's vector is rounded to 20 bits and
-written as three rows of 7 bits. So its products with all sentences are sums of integers: they are exact, whatever the
+The vector of an excerpt is stored as odd numbers from -3 to 3, with a scale. A question's vector is rounded to 20 bits and
+written as three rows of 7 bits. So its products with all excerpts are sums of integers: they are exact, whatever the
 route and the order of the sums. The rounding changes a cosine by about 1e-7, as much as float32 does.
 """
 
@@ -31,20 +31,20 @@ from semclass.scoring.vectors import (
 )
 
 MEAN_WEIGHT = 0.5
-"""Weight of the mean of a passage's sentences in its dense score. The rest is the weight of the best sentence.
+"""Weight of the mean of a passage's excerpts in its dense score. The rest is the weight of the best excerpt.
 
 nDCG@10 of the dense score alone with the weights 1, 0 and 0.5: docs .672, .734, .733; codebase .549, .659, .644; cacm
 .401, .394, .405; cranfield .361, .366, .369.
 """
 
 LAYOUT_BLOCK = 16_384
-"""Number of sentences of one product whose weights are arranged for it. The result fits into the cache."""
+"""Number of excerpts of one product whose weights are arranged for it. The result fits into the cache."""
 
 PRODUCT_BLOCK = 2_048
-"""Number of sentences of one product whose weights are not arranged for it."""
+"""Number of excerpts of one product whose weights are not arranged for it."""
 
 LAYOUT_FROM = 4_096
-"""Number of sentences of a segment from which their vectors are arranged for products, once, in some ms per thousand."""
+"""Number of excerpts of a segment from which their vectors are arranged for products, once, in some ms per thousand."""
 
 MAX_DIGIT = 63
 """Largest absolute value of a digit of a question's components."""
@@ -54,7 +54,7 @@ BASE, DIGITS = 2 * MAX_DIGIT + 1, 3
 
 
 def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> FloatArray:
-    """Compute the factor of each sentence in its passage's mean, by square roots of numbers of words, float32 (m,)."""
+    """Compute the factor of each excerpt in its passage's mean, by square roots of numbers of words, float32 (m,)."""
     weights, starts = np.sqrt(words), offsets[:-1]
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
@@ -65,15 +65,15 @@ def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> Floa
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors of the sentences of n passages, ready to be compared with questions. Threads may share one instance."""
+    """Vectors of the excerpts of n passages, ready to be compared with questions. Threads may share one instance."""
 
-    sentences: Ragged  # quarter bytes or float32 of item shape (dim,), of unit length once multiplied by `scales`
-    scales: FloatArray  # of each sentence, float32 of shape (m,)
-    shares: FloatArray  # of each sentence in the mean, float32 of shape (m,), see :func:`shares_of`
-    reduced: Reduced | None = None  # finds similar sentences without comparing all; None to compare all
+    excerpts: Ragged  # quarter bytes or float32 of item shape (dim,), of unit length once multiplied by `scales`
+    scales: FloatArray  # of each excerpt, float32 of shape (m,)
+    shares: FloatArray  # of each excerpt in the mean, float32 of shape (m,), see :func:`shares_of`
+    reduced: Reduced | None = None  # finds similar excerpts without comparing all; None to compare all
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        return len(self.excerpts)
 
     def scores(self, question: FloatArray) -> DoubleArray:
         """Score every passage for a question's vector (dim,), which may have any norm, float64 of shape (n,)."""
@@ -85,20 +85,20 @@ class Vectors:
             products = [value_of(session.run(None, {"a": rows})[0], step) for session in self._sessions]
         else:
             products = self._products(question, self._blocks())
-        return self._scores(products, slice(None), self.sentences.offsets)
+        return self._scores(products, slice(None), self.excerpts.offsets)
 
     def scores_at(self, question: FloatArray, rows: IntArray) -> DoubleArray:
         """Score the passages at `rows`, float64 of shape (m,). The results are exactly those of :meth:`scores`."""
         # comparing most passages takes longer than comparing all, unless none are laid out
         if len(rows) == len(self) or (self.reduced is None and 4 * len(rows) > len(self)):
             return self.scores(question)[rows]
-        taken, places = self.sentences.take(rows), self.sentences.places(rows)
+        taken, places = self.excerpts.take(rows), self.excerpts.places(rows)
         blocks = (taken.values[begin : begin + PRODUCT_BLOCK] for begin in range(0, len(places), PRODUCT_BLOCK))
         return self._scores(self._products(unit(question), blocks), places, taken.offsets)
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
         """Return the rows of about 3 n passages that likely include the n most similar, by reduced vectors. They ascend."""
-        reduced, offsets = cast("Reduced", self.reduced), self.sentences.offsets
+        reduced, offsets = cast("Reduced", self.reduced), self.excerpts.offsets
         if len(self.scales) < CLUSTERED_FROM:
             rows, scores = self._approximate.rows, self._approximate.scores(unit(question))
             if allowed is not None:
@@ -110,11 +110,11 @@ class Vectors:
 
     @property
     def _coded(self) -> bool:
-        return self.sentences.values.dtype == np.uint8
+        return self.excerpts.values.dtype == np.uint8
 
     def _blocks(self) -> Iterable[npt.NDArray[Any]]:
         rows, n = max(PRODUCT_BLOCK * len(self) // max(len(self.scales), 1), 1), len(self)
-        return (self.sentences.take(np.arange(begin, min(begin + rows, n))).values for begin in range(0, n, rows))
+        return (self.excerpts.take(np.arange(begin, min(begin + rows, n))).values for begin in range(0, n, rows))
 
     def _products(self, question: FloatArray, blocks: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         if not self._coded:
@@ -137,12 +137,12 @@ class Vectors:
     @Once
     def _approximate(self) -> ApproximateScores:
         reduced = cast("Reduced", self.reduced)
-        return ApproximateScores.of(reduced, self.shares, self.sentences.offsets, mean_weight=MEAN_WEIGHT)
+        return ApproximateScores.of(reduced, self.shares, self.excerpts.offsets, mean_weight=MEAN_WEIGHT)
 
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
-        """Products with each block of sentences, which are laid out for it: half a second for 100,000."""
-        values = self.sentences.values
+        """Products with each block of excerpts, which are laid out for it: half a second for 100,000."""
+        values = self.excerpts.values
         blocks = (
             from_quarter_bytes(values[begin : begin + LAYOUT_BLOCK]) for begin in range(0, len(values), LAYOUT_BLOCK)
         )

@@ -21,7 +21,7 @@ def test_a_line_of_any_length_takes_bounded_memory(kind):
 
 
 def test_the_rest_of_a_long_passage_is_found_by_words(monkeypatch):
-    monkeypatch.setattr("semclass.encoders.sentences.MAX_CHARACTERS", 20)
+    monkeypatch.setattr("semclass.encoders.excerpts.MAX_CHARACTERS", 20)
     monkeypatch.setattr("semclass.index.passage_encoder.MAX_CHARACTERS", 20)
     passages = [Passage("b", "red boat"), Passage("a", "The red boat is here and the green lake is far.")]
     found, cut_off = FAKE.read(passages)

@@ -18,9 +18,9 @@ def read(passage_encoder, *texts, title=None, **wanted):
 def test_every_sentence_is_read_by_itself(models):
     evidence, cut = read(models.passage_encoder, f"{FIRST} {SECOND}", SECOND)
     assert cut == ()
-    assert evidence.sentences.lengths().tolist() == [2, 1]
+    assert evidence.excerpts.lengths().tolist() == [2, 1]
     assert evidence.words.values.tolist() == [10, 8, 8]
-    np.testing.assert_allclose(evidence.sentences.row(0)[1], evidence.sentences.row(1)[0], atol=1e-5)
+    np.testing.assert_allclose(evidence.excerpts.row(0)[1], evidence.excerpts.row(1)[0], atol=1e-5)
     own = evidence.tokens.row(1)
     np.testing.assert_allclose(evidence.tokens.row(0)[-len(own) :], own, atol=1e-5)
 
@@ -29,8 +29,8 @@ def test_the_title_is_read_before_each_sentence(models):
     title = "Lighthouses of the north-east (a list)"
     evidence, _ = read(models.passage_encoder, f"{FIRST} {SECOND}", "", title=title)
     whole, alone = (read(models.passage_encoder, text)[0] for text in (f"{title} {FIRST}", title))
-    np.testing.assert_allclose(evidence.sentences.row(0)[0], whole.sentences.row(0)[0], atol=1e-5)
-    np.testing.assert_allclose(evidence.sentences.row(1), alone.sentences.row(0), atol=1e-5)
+    np.testing.assert_allclose(evidence.excerpts.row(0)[0], whole.excerpts.row(0)[0], atol=1e-5)
+    np.testing.assert_allclose(evidence.excerpts.row(1), alone.excerpts.row(0), atol=1e-5)
     assert evidence.words.values.tolist() == [10, 8, 6]
     assert evidence.tokens.lengths().tolist() == evidence.pieces.lengths().tolist()
     np.testing.assert_allclose(evidence.tokens.row(0)[: len(whole.tokens.row(0))], whole.tokens.row(0), atol=1e-5)
@@ -46,7 +46,7 @@ def test_each_sentence_is_encoded_once():
     assert len(encoder.seen) == 4
     for row, text in enumerate(texts):
         alone, _ = read(passage_encoder, text)
-        for name in ("tokens", "sentences", "pieces"):
+        for name in ("tokens", "excerpts", "pieces"):
             np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
 
 

@@ -25,7 +25,7 @@ def saved(index, tmp_path):
 def test_a_saved_index_is_loaded_as_it_was(index, saved):
     loaded = PassageIndex.load(saved)
     np.testing.assert_array_equal(loaded.segments[0].probabilities, index.segments[0].probabilities)
-    for name in ("tokens", "sentences", "scales", "shares", "provides", "pieces", "sparse", "records"):
+    for name in ("tokens", "excerpts", "scales", "shares", "provides", "pieces", "sparse", "records"):
         ours, theirs = (getattr(found.segments[0], name).take(np.array([2, 0, 2])) for found in (loaded, index))
         np.testing.assert_array_equal(ours.values, theirs.values)
         np.testing.assert_array_equal(ours.offsets, theirs.offsets)
@@ -48,7 +48,7 @@ def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_pa
     assert sizes["small"] < sizes["standard"] < sizes["exact"]
     np.testing.assert_allclose(similarities["standard"], similarities["exact"], atol=0.07)
     exact = found["exact"]
-    for name in ("sentences", "tokens", "provides"):
+    for name in ("excerpts", "tokens", "provides"):
         np.testing.assert_allclose(
             getattr(found["small"], name).values, getattr(found["standard"], name).values, atol=1e-6
         )

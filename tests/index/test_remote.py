@@ -105,7 +105,7 @@ def test_candidates_come_with_the_evidence_of_the_local_index(corpus, books, sma
         each.candidates(query, 5, Scoring({"dense": 1.0, "bm25": 0.1}), passage_encoder=passage_encoder)
         for each in (remote(index), index)
     )
-    for name in ("tokens", "sentences", "provides", "pieces"):
+    for name in ("tokens", "excerpts", "provides", "pieces"):
         found, wanted = getattr(mine.evidence, name), getattr(theirs.evidence, name)
         np.testing.assert_array_equal(found.values, wanted.values)
         np.testing.assert_array_equal(found.offsets, wanted.offsets)

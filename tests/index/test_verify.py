@@ -58,7 +58,7 @@ def first(value):
     ("name", "change", "says"),
     [
         ("scales", shorter, "scales.npy: its last offset is not its length"),
-        ("sentence_offsets", shorter, "it holds 11 passages, not 12"),
+        ("excerpt_offsets", shorter, "it holds 11 passages, not 12"),
         ("piece_offsets", shorter, "tokens.npy: it has 11 rows, not 12"),
         ("id_hashes", first(0), "passage '.*' would not be found by its id"),
         ("records", first(7), "cannot be read"),

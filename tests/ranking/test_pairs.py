@@ -58,7 +58,7 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, expected=2):
     empty, sentences = np.zeros((0, dim), np.float32), [1 + count // 20 for count in token_counts]
     texts = {
         "tokens": ragged([vectors(count) for count in token_counts], empty),
-        "sentences": ragged([vectors(count) for count in sentences], empty),
+        "excerpts": ragged([vectors(count) for count in sentences], empty),
         "provides": ragged([vectors(count * bool(expected)) for count in sentences], empty),
         "pieces": ragged(terms, np.zeros(0, np.int64)),
     }
@@ -119,7 +119,7 @@ def slow(question, passages, _, idf):
         present = [key in held for key in keys]
         row = {
             "dense": passages.dense[p],
-            "sentence": max(evidence.sentences.row(p) @ question.pooled / np.linalg.norm(question.pooled)),
+            "excerpt": max(evidence.excerpts.row(p) @ question.pooled / np.linalg.norm(question.pooled)),
             "cosine": sum(s[i] * best[i] for i in range(q)),
             "cosine_rarity": sum(rarity[i] * best[i] for i in range(q)),
             "cosine_unmatched": sum(s[i] * best[i] * (not present[word_of[i]]) for i in range(q)),

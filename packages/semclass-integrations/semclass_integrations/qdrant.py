@@ -1,6 +1,6 @@
 """Keeps a large index in Qdrant: the server finds candidates, and this process ranks them.
 
-A passage is a point with four vectors. ``mean`` and ``sentences`` (a multi-vector, of which the best sentence counts)
+A passage is a point with four vectors. ``mean`` and ``excerpts`` (a multi-vector, of which the best excerpt counts)
 are compared by inner product. ``bm25`` and ``sparse`` (learnt words) are sparse vectors. The weights of ``bm25`` are
 multiplied by inverse document frequencies. The payload of a point contains the passage, and the bytes from which
 scores are computed. The metadata of the collection contain the record of the index with the statistics for BM25. The
@@ -29,10 +29,10 @@ API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable with the key of a Qdrant server. Other users could read the key on a command line."""
 
 OVERFETCH = 4
-"""Factor for the passages that the server finds by mean vectors and by best sentences, to find the best by both."""
+"""Factor for the passages that the server finds by mean vectors and by best excerpts, to find the best by both."""
 
 BATCH = 32  # points of a request: a server takes 32 MB by default, and the vectors of a long passage may be 0.7 MB
-PAGE = 2048  # points of a request without vectors of sentences
+PAGE = 2048  # points of a request without vectors of excerpts
 
 _RECORD = "semclass"  # key of the collection's metadata
 _REMEDY = "upload the index again with replace=True (semclass upload --replace)"
@@ -120,7 +120,7 @@ class QdrantIndex(RemoteIndex):
         product = models.Distance.DOT
         vectors = {
             "mean": models.VectorParams(size=size, distance=product),
-            "sentences": models.VectorParams(size=size, distance=product, multivector_config=best),
+            "excerpts": models.VectorParams(size=size, distance=product, multivector_config=best),
         }
         sparse = {"bm25": models.SparseVectorParams(), "sparse": models.SparseVectorParams()}
         chosen = {"vectors_config": vectors, "sparse_vectors_config": sparse, **(settings or {})}
@@ -134,7 +134,7 @@ class QdrantIndex(RemoteIndex):
         models, depth, vector = requests(), wanted.depth, wanted.vector.tolist()
         where = None if wanted.where is None else to_qdrant(wanted.where)
         params = models.SearchParams(exact=True) if self.exact else None
-        routes: dict[str, Any] = {"mean": vector, "sentences": [vector]}
+        routes: dict[str, Any] = {"mean": vector, "excerpts": [vector]}
         weights, names = (wanted.mean_weight, 1 - wanted.mean_weight), ("$score[0]", "$score[1]")
 
         def prefetch(limit: int, **options: Any) -> list[Any]:
@@ -309,7 +309,7 @@ def _points(rows: Sequence[StoredRow]) -> Any:
         ids=[point_id(row.passage.id) for row in rows],
         vectors={
             "mean": [row.mean.tolist() for row in rows],
-            "sentences": [row.sentences.tolist() for row in rows],
+            "excerpts": [row.excerpts.tolist() for row in rows],
             "bm25": [models.SparseVector(indices=row.terms.tolist(), values=row.impacts.tolist()) for row in rows],
             "sparse": [models.SparseVector(indices=[*row.learnt], values=[*row.learnt.values()]) for row in rows],
         },

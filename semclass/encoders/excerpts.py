@@ -1,6 +1,7 @@
-"""Encodes passages by sentences. The views of a passage combine the views of its sentences.
+"""Encodes passages by excerpts. The views of a passage combine the views of its excerpts.
 
-Each sentence is read after the title of its passage.
+An excerpt is a run of whole sentences. It is read after the title of its passage. A vector of few sentences is nearer to the
+questions that they answer than the vector of a long text, and a sentence alone often lacks its subject.
 """
 
 from __future__ import annotations
@@ -20,14 +21,24 @@ MAX_CHARACTERS = 1 << 19
 """Maximum number of characters that are read of a passage, about 80,000 words of English. This bounds memory."""
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """The m sentences of n passages, in order."""
+MAX_SIZE = 90
+"""Maximum size of an excerpt of more than one sentence, in words.
 
-    texts: list[str]  # texts to encode: sentences with their titles, each text once
-    which: IntArray  # the text of each sentence, int64 of shape (m,)
-    offsets: IntArray  # start of the sentences of each passage, int64 of shape (n + 1,)
-    words: FloatArray  # number of words of each sentence without the title, float32 of shape (m,)
+With 1 (each sentence alone), 60, 90, 130 and all words: TABLE.
+"""
+
+BYTES = 8
+"""Number of bytes in UTF-8 that count as a word at most, because some scripts have no spaces."""
+
+
+@dataclass(frozen=True)
+class Excerpts:
+    """The m excerpts of n passages, in order."""
+
+    texts: list[str]  # texts to encode: excerpts with their titles, each text once
+    which: IntArray  # the text of each excerpt, int64 of shape (m,)
+    offsets: IntArray  # start of the excerpts of each passage, int64 of shape (n + 1,)
+    words: FloatArray  # number of words of each excerpt without the title, float32 of shape (m,)
     titles: list[str]  # title of each passage; empty for none
 
     def __len__(self) -> int:
@@ -35,20 +46,17 @@ class Sentences:
         return len(self.titles)
 
     @classmethod
-    def of(cls, texts: Sequence[str], titles: Sequence[str] | None = None) -> Sentences:
+    def of(cls, texts: Sequence[str], titles: Sequence[str] | None = None) -> Excerpts:
         """Split n texts, at most :data:`MAX_CHARACTERS` characters of each. An empty text is read as its title."""
         places: dict[str, int] = {}
         which, words, counts, known = [], [], [], []
         for text, given in zip(texts, titles or [""] * len(texts), strict=True):
             title = " ".join(given.split())
-            sentences, title = (
-                (split_sentences(text[:MAX_CHARACTERS]), title) if text[:MAX_CHARACTERS].strip() else ([title], "")
-            )
-            which += [
-                places.setdefault(f"{title} {sentence}" if title else sentence, len(places)) for sentence in sentences
-            ]
-            words += [sentence.count(" ") + 1 for sentence in sentences]
-            counts.append(len(sentences))
+            read, title = (text[:MAX_CHARACTERS], title) if text[:MAX_CHARACTERS].strip() else (title, "")
+            excerpts = cut_excerpts(split_sentences(read))
+            which += [places.setdefault(f"{title} {excerpt}" if title else excerpt, len(places)) for excerpt in excerpts]
+            words += [size_of(excerpt) for excerpt in excerpts]
+            counts.append(len(excerpts))
             known.append(title)
         offsets = offsets_of(np.array(counts, np.int64))
         return cls(list(places), np.array(which, np.int64), offsets, np.array(words, np.float32), known)
@@ -89,9 +97,26 @@ class Sentences:
         return Ragged(parts.values, parts.offsets[self.offsets])
 
 
+def size_of(text: str) -> int:
+    """Count the words of a text, by its spaces or by its bytes."""
+    return max(text.count(" ") + 1, len(text.encode()) // BYTES)
+
+
+def cut_excerpts(sentences: Sequence[str]) -> list[str]:
+    """Join consecutive sentences to as few excerpts of similar size as :data:`MAX_SIZE` allows."""
+    sizes = [size_of(sentence) for sentence in sentences]
+    share = sum(sizes) / -(-sum(sizes) // MAX_SIZE)
+    excerpts: dict[int, list[str]] = {}
+    end = 0
+    for sentence, size in zip(sentences, sizes, strict=True):
+        excerpts.setdefault(int((end + size / 2) / share), []).append(sentence)
+        end += size
+    return [" ".join(excerpt) for excerpt in excerpts.values()]
+
+
 def encode_passages(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
     """Return views of passages, one row each, and the passages with a sentence longer than the encoder reads."""
-    items, reader = Sentences.of(texts), for_passages(encoder)
+    items, reader = Excerpts.of(texts), for_passages(encoder)
     found = reader.encode(items.texts, views=views)
     given: dict[str, Any] = {name: items.view(name, found.rows(name)) for name in views}
     return Encoding(items.joined(found.terms, items.title_lengths(reader)[0]), **given), items.passages(found.truncated)
