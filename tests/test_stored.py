@@ -36,9 +36,9 @@ def test_a_stored_index_takes_changes(folder):
 
 def test_an_index_of_an_older_format_is_refused(folder):
     path = folder / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "protocol": 9}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "protocol": 10}))
     with pytest.raises(
-        ArtifactError, match=r"protocol 9; .* reads 10: build it again with `semclass index build --repl"
+        ArtifactError, match=r"protocol 10; .* reads 11: build it again with `semclass index build --repl"
     ):
         PassageIndex.load(folder)
 

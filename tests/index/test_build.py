@@ -112,7 +112,7 @@ def test_the_size_of_a_stopped_build_is_shown(tmp_path):
     assert describe(tmp_path)["unfinished"] == size, "it can still go on"
 
 
-@pytest.mark.parametrize("damaged", ["manifest.json", "segment-*/sentences.npy"])
+@pytest.mark.parametrize("damaged", ["manifest.json", "segment-*/excerpts.npy"])
 def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged):
     stopped_build(tmp_path, 27)
     next((tmp_path / AREA).glob(damaged)).write_bytes(b"{}")

@@ -53,7 +53,7 @@ def index_of(parts: list[Part]) -> Searched:
 
 
 def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike: int = 1) -> Part:
-    """Passages of two sentences; `alike` each have the same vectors, and as many the same terms; some vectors are zero."""
+    """Passages of two excerpts; `alike` each have the same vectors, and as many the same terms; some vectors are zero."""
     rng = np.random.default_rng(seed)
     different = -(-n // alike)
     found = rng.normal(size=(different, 2, DIM)).astype(np.float32)

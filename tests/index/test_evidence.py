@@ -12,24 +12,24 @@ from semclass.scoring.vectors import SCALE_BYTES
 
 PROVIDING = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
 EXACT = passage_encoder_of(FakeEncoder(provided=8))
-TWO = "the boat on the lake is painted {} all over. nobody on the hill has ever seen a boat."
+TWO = "the boat on the lake is painted {0} all over. " * 9 + "nobody on the hill has ever seen a boat."
 ROWS = np.array([3, 0])
 
 
 def provided(passage_encoder, texts):
-    """The encoder's vectors of what the sentences of some passages provide."""
+    """The encoder's vectors of what the excerpts of some passages provide."""
     return passage_encoder.read(texts)[0].provides.take(ROWS)
 
 
 @pytest.mark.parametrize(("encoder", "small"), [(PROVIDING, False), (EXACT, False), (PROVIDING, True)])
-def test_each_form_gives_what_each_sentence_provides(tmp_path, encoder, small):
+def test_each_form_gives_what_each_excerpt_provides(tmp_path, encoder, small):
     texts = passages(*range(5), text=TWO)
     PassageIndex.build(texts, passage_encoder=encoder, small=small).save(tmp_path / "index")
     index = PassageIndex.load(tmp_path / "index")
     check_types(index.types, encoder, small=small)
     found, wanted = index.evidence(ROWS, encoder), provided(encoder, texts)
     coded = encoder.codebooks is not None  # a small index encodes again, as precise as an index stores
-    assert found.provides.lengths().tolist() == found.sentences.lengths().tolist() == [2, 2]
+    assert found.provides.lengths().tolist() == found.excerpts.lengths().tolist() == [2, 2]
     if coded:  # quarter bytes keep the product of a vector with itself, and directions roughly
         products = np.einsum("nd,nd->n", found.provides.values, wanted.values)
         np.testing.assert_allclose(products, np.einsum("nd,nd->n", wanted.values, wanted.values), rtol=1e-3)

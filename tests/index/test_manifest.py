@@ -112,14 +112,14 @@ def first(values):
 
 
 DAMAGES = {
-    "no bytes": lambda values: first(values)["files"].update({"sentences.npy": {}}),
+    "no bytes": lambda values: first(values)["files"].update({"excerpts.npy": {}}),
     "a file is not listed": lambda values: first(values)["files"].pop("records.npy"),
     "a name that leads away": lambda values: first(values).update(name="../index"),
     "more removed than there are": lambda values: first(values).update(kept="eJz7DwABAQEA"),
     "no number of passages": lambda values: first(values).update(passages="20"),
     "a threshold too many": lambda values: values.update(thresholds=[0.5]),
     "no segments": lambda values: values.update(segments=[]),
-    "another protocol": lambda values: values.update(protocol=11),
+    "another protocol": lambda values: values.update(protocol=12),
     "no thresholds": lambda values: values.pop("thresholds"),
 }
 
@@ -132,7 +132,7 @@ def test_a_damaged_manifest_is_named(index_folder, damage):
     damage(values)
     path.write_text(json.dumps(values))
     for read in (PassageIndex.load, describe):
-        said = "(the description of its .* is invalid|has protocol 11|has no field 'thresholds')"
+        said = "(the description of its .* is invalid|has protocol 12|has no field 'thresholds')"
         with pytest.raises(ArtifactError, match=f"{said}.*`semclass index build --replace`"):
             read(index_folder)
 

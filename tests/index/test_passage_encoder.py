@@ -5,6 +5,7 @@ import pytest
 from world import FAKE, Counting, passage_encoder_of
 
 from semclass import InputError, Passage, PassageIndex
+from semclass.encoders import excerpts
 from semclass.index.passage_encoder import parts_of, searchable, title_of
 
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
@@ -15,7 +16,14 @@ def read(passage_encoder, *texts, title=None, **wanted):
     return passage_encoder.read([Passage(str(place), text, metadata) for place, text in enumerate(texts)], **wanted)
 
 
-def test_every_sentence_is_read_by_itself(models):
+@pytest.fixture
+def short_excerpts(monkeypatch):
+    """Each of the sentences above is an excerpt."""
+    monkeypatch.setattr(excerpts, "MAX_SIZE", 10)
+
+
+@pytest.mark.usefixtures("short_excerpts")
+def test_every_excerpt_is_read_by_itself(models):
     evidence, cut = read(models.passage_encoder, f"{FIRST} {SECOND}", SECOND)
     assert cut == ()
     assert evidence.excerpts.lengths().tolist() == [2, 1]
@@ -25,7 +33,8 @@ def test_every_sentence_is_read_by_itself(models):
     np.testing.assert_allclose(evidence.tokens.row(0)[-len(own) :], own, atol=1e-5)
 
 
-def test_the_title_is_read_before_each_sentence(models):
+@pytest.mark.usefixtures("short_excerpts")
+def test_the_title_is_read_before_each_excerpt(models):
     title = "Lighthouses of the north-east (a list)"
     evidence, _ = read(models.passage_encoder, f"{FIRST} {SECOND}", "", title=title)
     whole, alone = (read(models.passage_encoder, text)[0] for text in (f"{title} {FIRST}", title))
@@ -36,11 +45,11 @@ def test_the_title_is_read_before_each_sentence(models):
     np.testing.assert_allclose(evidence.tokens.row(0)[: len(whole.tokens.row(0))], whole.tokens.row(0), atol=1e-5)
 
 
-def test_each_sentence_is_encoded_once():
+@pytest.mark.usefixtures("short_excerpts")
+def test_each_excerpt_is_encoded_once():
     encoder = Counting()
     passage_encoder = passage_encoder_of(encoder)
-    two = "the first sentence is this one. the second sentence is that one."
-    texts = ["a red boat", two, "a green hill", two]
+    texts = ["a red boat", f"{FIRST} {SECOND}", "a green hill", f"{SECOND} {FIRST}"]
     found, _ = read(passage_encoder, *texts)
     assert sorted(encoder.seen) == sorted(set(encoder.seen))
     assert len(encoder.seen) == 4

@@ -54,7 +54,7 @@ def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_pa
         )
     assert found["standard"].pieces.values.tolist() == exact.pieces.values.tolist()
     assert (found["standard"].tokens.values * exact.tokens.values).sum(axis=1).mean() > 0.8
-    assert (found["standard"].sentences.values * exact.sentences.values).sum(axis=1).mean() > 0.8
+    assert (found["standard"].excerpts.values * exact.excerpts.values).sum(axis=1).mean() > 0.8
 
 
 def test_passages_come_back_as_they_were_given():
@@ -63,7 +63,7 @@ def test_passages_come_back_as_they_were_given():
     assert index.passages(np.arange(2)) == given
 
 
-@pytest.mark.parametrize("name", ["sentences.npy", "records.npy", "bm25/counts.npy"])
+@pytest.mark.parametrize("name", ["excerpts.npy", "records.npy", "bm25/counts.npy"])
 def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
     (path,) = saved.glob(f"segment-*/{name}")
     data = bytearray(path.read_bytes())

@@ -35,7 +35,7 @@ class ListIndex(RemoteIndex):
         weight = wanted.mean_weight
 
         def by_vector(row):
-            return weight * row.mean @ wanted.vector + (1 - weight) * (row.sentences @ wanted.vector).max()
+            return weight * row.mean @ wanted.vector + (1 - weight) * (row.excerpts @ wanted.vector).max()
 
         def by_words(row):
             return sum(wanted.terms.get(int(term), 0.0) * x for term, x in zip(row.terms, row.impacts, strict=True))

@@ -71,7 +71,7 @@ def first(value):
         ),
         ("bm25/terms", first(2**32 - 1), "terms.npy: its values must rise"),
         ("reduced/starts", shorter, "its values must rise from 0 to 12"),
-        ("reduced/places", np.zeros_like, "it must name each sentence once"),
+        ("reduced/places", np.zeros_like, "it must name each excerpt once"),
     ],
 )
 def test_the_first_damage_is_named(tmp_path, monkeypatch, name, change, says):

@@ -55,11 +55,11 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, expected=2):
         expects=vectors(expected),
         query_used="",
     )
-    empty, sentences = np.zeros((0, dim), np.float32), [1 + count // 20 for count in token_counts]
+    empty, excerpts = np.zeros((0, dim), np.float32), [1 + count // 20 for count in token_counts]
     texts = {
         "tokens": ragged([vectors(count) for count in token_counts], empty),
-        "excerpts": ragged([vectors(count) for count in sentences], empty),
-        "provides": ragged([vectors(count * bool(expected)) for count in sentences], empty),
+        "excerpts": ragged([vectors(count) for count in excerpts], empty),
+        "provides": ragged([vectors(count * bool(expected)) for count in excerpts], empty),
         "pieces": ragged(terms, np.zeros(0, np.int64)),
     }
     passages, own = candidates(texts, rng.uniform(-1, 1, n)), idf[question.terms]
@@ -133,7 +133,7 @@ def slow(question, passages, _, idf):
             "expected": 0.0,
         }
         if len(question.need_vector):
-            row["provided"] = max(float(sentence @ question.need_vector) for sentence in evidence.provides.row(p))
+            row["provided"] = max(float(excerpt @ question.need_vector) for excerpt in evidence.provides.row(p))
             nearest = [max((float(vector @ token) for token in tokens), default=0.0) for vector in question.expects]
             row["expected"] = sum(nearest) / len(nearest)
         row["unmet"], row["unmet_rarity"] = q * (1 - row["cosine"]), q * (1 - row["cosine_rarity"])

@@ -33,13 +33,13 @@ def clustered(n: int, clusters: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture
 def small_clusters(monkeypatch):
-    """Hundreds of sentences have as many clusters as millions have."""
+    """Hundreds of excerpts have as many clusters as millions have."""
     monkeypatch.setattr(approximation, "CLUSTER_SIZE", 25)
     monkeypatch.setattr(approximation, "CLUSTERED_FROM", 0)
 
 
 def compared(monkeypatch) -> list[int]:
-    """How many sentences each later product is with."""
+    """How many excerpts each later product is with."""
     sizes, half_byte_product_with = [], approximation.half_byte_product_with
 
     def counting(weights):
@@ -73,7 +73,7 @@ def test_the_nearest_are_found_without_clusters():
 
 
 @pytest.mark.usefixtures("small_clusters")
-def test_allowed_sentences_far_from_the_question_are_found(monkeypatch):
+def test_allowed_excerpts_far_from_the_question_are_found(monkeypatch):
     codes, scales = clustered(2000, 10)
     question, allowed = from_quarter_bytes(codes[0]) * scales[0], np.arange(2000) % 10 == 1
     sizes = compared(monkeypatch)
@@ -96,7 +96,7 @@ def test_most_clusters_are_left_out(monkeypatch, allowed):
 
 @pytest.mark.usefixtures("small_clusters")
 @given(st.integers(0, 10_000), st.integers(1, 80), st.sampled_from([0.0, 0.05, 0.3, 1.0]))
-def test_only_allowed_sentences_are_found_and_enough_of_them(seed, n, share):
+def test_only_allowed_excerpts_are_found_and_enough_of_them(seed, n, share):
     codes, scales = clustered(300, 7)
     rng = np.random.default_rng(seed)
     allowed = rng.random(300) < share

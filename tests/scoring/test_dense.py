@@ -16,7 +16,7 @@ DIM = 32
 
 
 def made(n: int, *, coded: bool = True) -> Vectors:
-    """Vectors of n passages of one to four sentences."""
+    """Vectors of n passages of one to four excerpts."""
     rng = np.random.default_rng(0)
     offsets = offsets_of(rng.integers(1, 5, n))
     rows = unit(rng.normal(size=(offsets[-1], DIM)).astype(np.float32))
@@ -27,10 +27,10 @@ def made(n: int, *, coded: bool = True) -> Vectors:
 
 def expected_of(vectors: Vectors, question: np.ndarray) -> np.ndarray:
     """The formula, passage by passage."""
-    values = vectors.sentences.values
+    values = vectors.excerpts.values
     values = values if values.dtype == np.float32 else from_quarter_bytes(values)
     products = (values * vectors.scales[:, None]).astype(np.float64) @ unit(question)
-    spans = list(pairwise(vectors.sentences.offsets.tolist()))
+    spans = list(pairwise(vectors.excerpts.offsets.tolist()))
     means = [vectors.shares[begin:end].astype(np.float64) @ products[begin:end] for begin, end in spans]
     return np.array([(mean + products[begin:end].max()) / 2 for mean, (begin, end) in zip(means, spans, strict=True)])
 
