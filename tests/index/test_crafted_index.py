@@ -40,15 +40,16 @@ class Files(dict):
 def files(models, corpus, tmp_path_factory):
     """An index of two segments, with reduced vectors, metadata and deleted passages."""
     folder = tmp_path_factory.mktemp("crafted") / "index"
+    long = Passage("long", " ".join(passage.text for passage in corpus))  # of several excerpts
     passages = [
         Passage(one.id, one.text, {"page": place % 7, "tags": ["a", "b"][: place % 3], "on": "2024-03-01"})
-        for place, one in enumerate(corpus)
+        for place, one in enumerate([long, *corpus])
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(approximation, "REDUCED_FROM", 20)
         patch.setattr(approximation, "CLUSTER_SIZE", 8)
         PassageIndex.build(passages[:24], passage_encoder=models.passage_encoder).save(folder)
-    deleted = [passages[3].id, passages[5].id]
+    deleted = [corpus[3].id, corpus[5].id]
     change_index(folder, add=passages[24:], delete=deleted, passage_encoder=models.passage_encoder)
     return Files(
         (path.relative_to(folder).as_posix(), path.read_bytes())

@@ -54,7 +54,8 @@ class ListIndex(RemoteIndex):
 
 @pytest.fixture(scope="module")
 def index(models, corpus):
-    ordered = sorted(corpus, key=lambda passage: passage.id)  # as a remote index orders equal scores
+    long = Passage("long", " ".join(passage.text for passage in corpus))  # of several excerpts
+    ordered = sorted([*corpus, long], key=lambda passage: passage.id)  # as a remote index orders equal scores
     described = [replace(passage, metadata={"page": page}) for page, passage in enumerate(ordered)]
     return PassageIndex.build(described, passage_encoder=models.passage_encoder)
 
@@ -97,18 +98,19 @@ def test_rows_of_deleted_passages_are_left_out(index, models, tmp_path):
 
 
 @pytest.mark.parametrize(("books", "small"), [(BOOKS, False), (None, False), (BOOKS, True)])
-def test_candidates_come_with_the_evidence_of_the_local_index(corpus, books, small):
+def test_candidates_come_with_the_evidence_of_the_local_index(index, books, small):
     passage_encoder = passage_encoder_of(FakeEncoder(provided=8), books)
-    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, small=small)
+    index = PassageIndex.build(index.passages(index.rows), passage_encoder=passage_encoder, small=small)
     (query,) = read_questions(passage_encoder.encoder, None, QUESTIONS[:1])
     mine, theirs = (
-        each.candidates(query, 5, Scoring({"dense": 1.0, "bm25": 0.1}), passage_encoder=passage_encoder)
+        each.candidates(query, len(index), Scoring({"dense": 1.0, "bm25": 0.1}), passage_encoder=passage_encoder)
         for each in (remote(index), index)
     )
     for name in ("tokens", "excerpts", "provides", "pieces"):
         found, wanted = getattr(mine.evidence, name), getattr(theirs.evidence, name)
         np.testing.assert_array_equal(found.values, wanted.values)
         np.testing.assert_array_equal(found.offsets, wanted.offsets)
+    assert mine.evidence.excerpts.lengths().max() > 1
 
 
 @pytest.mark.parametrize(
