@@ -147,25 +147,12 @@ def language(models: Path) -> Scores:
     return {"language": {"English": float((np.array(means) >= MIN_ENGLISH).mean())}}
 
 
-def abstaining(models: Path) -> Scores:
-    """Questions asked of all passages against the same without the one that answers."""
-    loaded = Models.load(models)
-    items = [Passage(name, text) for name, text in texts().ranked]
-    retriever = HybridRetriever.from_passages(items, models=loaded)
-    given = [
-        [retriever.search(question, 1, where=where).answerable for where in (None, {"_id": {"$ne": answer}})]
-        for answer, question in texts().asked
-    ]
-    return {"pairs/entailment": {"AUC, answerable": area(*np.array(given, np.float64).T)}}
-
-
 def entailment(models: Path) -> Scores:
     """Passages that answer against their neighbours, each by its best sentence."""
     classifier = EntailmentClassifier.load(models)
-    ids = [name for name, _ in texts().ranked]
     sentences = {name: split_sentences(text) for name, text in texts().ranked}
-    pairs: list[tuple[str, str]] = []
-    ends = []
+    ids = list(sentences)
+    pairs, ends = list[tuple[str, str]](), list[int]()
     for answer, question in texts().asked:
         neighbour = ids[(ids.index(answer) + 1) % len(ids)]
         for name in (answer, neighbour):
@@ -186,7 +173,7 @@ RANKING = {"encoder": "hybrid", "sparse": "convex", "pairs/entailment": "default
 
 
 def ranking(models: Path) -> Scores:
-    """MRR@10 of a method for each model, and how near the codebooks keep token vectors."""
+    """MRR@10 of a method for each model, answers against the best without them, and how near codebooks keep vectors."""
     loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
     retriever = HybridRetriever.from_passages(items, models=loaded)
@@ -198,6 +185,11 @@ def ranking(models: Path) -> Scores:
         results = retriever.search_many([*asked.values()], DEPTH, method=method)
         values = per_question(dataset, [[hit.id for hit in result] for result in results], ["RR@10"])["RR@10"]
         scores[model] = {f"MRR@10, {method}": float(values.mean())}
+    given = [
+        [retriever.search(question, 1, where=where).answerable for where in (None, {"_id": {"$ne": answer}})]
+        for answer, question in texts().asked
+    ]
+    scores["pairs/entailment"]["AUC, answerable"] = area(*np.array(given, np.float64).T)
     return {**scores, "codebooks": _kept_vectors(loaded)}
 
 
@@ -218,7 +210,6 @@ SUITES: dict[str, Callable[[Path], Scores]] = {
     "in_scope": scope,
     "generic": generic,
     "language": language,
-    "answerable": abstaining,
     "entailment": entailment,
     "ranking": ranking,
 }
@@ -265,16 +256,10 @@ def _manifest(models: Path, name: str) -> str:
 
 
 def new_record(models: Path, scores: Scores, old: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of these scores; records of other models that are there stay, and so do scores but for rounding."""
+    """The record of these scores; records of other models that are there stay."""
     entries = {name: entry for name, entry in old["models"].items() if (models / name).is_dir()}
     for model, row in scores.items():
-        known, manifest = entries.get(model, {}), _manifest(models, model)
-        before = known.get("scores", {}) if known.get("manifest") == manifest else {}
-        values = {
-            name: before[name] if abs(value - before.get(name, np.inf)) <= TOLERANCE else round(value, 4)
-            for name, value in row.items()
-        }
-        entries[model] = {"manifest": manifest, "scores": values}
+        entries[model] = {"manifest": _manifest(models, model), "scores": {key: round(row[key], 4) for key in row}}
     return {"texts": texts().sha256, "models": entries, "date": provenance.today(), "commit": provenance.commit()}
 
 

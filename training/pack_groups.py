@@ -20,11 +20,10 @@ import document_groups
 from answer_groups import Group
 from command import make_parser, run, seconds_so_far
 from datasets_io import LANGUAGE, PARALLEL, language_files, parallel_sentences, read_jsonl, translated_rows
-from semclass.core.types import FloatArray, Passage, Ragged
+from semclass.core.types import FloatArray, Ragged, offsets_of
 from semclass.documents.sentences import split_sentences
+from semclass.encoders.excerpts import size_of
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.passages import PassageClassifier
-from semclass.index.passage_encoder import PassageEncoder
 from semclass.scoring.vectors import unit
 from tuning_texts import Material
 
@@ -32,7 +31,6 @@ FURTHER_TEXTS = 1000  # of each source
 PASSAGES, QUESTIONS = 2500, 3000  # of a language at most
 WRONG = 6  # passages of a question that do not answer
 MAX_WORDS = 45  # of a passage that the head reads, in whole sentences, at least one
-WORD_BYTES = 12  # bytes that count as a word at most: some languages are written without spaces
 
 
 def language_groups(data: Path, encoder: OnnxEncoder, seed: int) -> list[Group]:
@@ -65,26 +63,24 @@ def _groups(path: Path, encoder: OnnxEncoder, seed: int) -> Iterator[Group]:
             continue
         known = [places.setdefault(text, len(places)) for text in texts]
         asked.append((rows[row]["question"], [known[answer] for answer in rows[row]["answers"]]))
-    passages = [Passage("", text) for text in places]
-    read, _ = PassageEncoder(PassageClassifier(encoder, None), None).read(passages, tokens=False, classes=False)
-    vectors = unit(read.sentences.values)
+    sentences = [split_sentences(text) for text in places]
+    vectors = unit(encoder.for_passages.encode([text for part in sentences for text in part]).rows("pooled"))
+    offsets = offsets_of(np.array([len(part) for part in sentences]))
     questions = unit(encoder.encode([question for question, _ in asked]).rows("pooled"))
     for (question, answers), vector in zip(asked, questions, strict=True):
-        worth = Ragged(vectors @ vector, read.sentences.offsets)
+        worth = Ragged(vectors @ vector, offsets)
         best = np.maximum.reduceat(worth.values, worth.offsets[:-1])
         best[answers] = -1
         near = np.argsort(-best, kind="stable")[:WRONG].tolist()
-        texts = [tuple(chosen_sentences(passages[place].text, worth.row(place))) for place in (*answers, *near)]
+        texts = [tuple(chosen_sentences(sentences[place], worth.row(place))) for place in (*answers, *near)]
         yield Group(f"{LANGUAGE}{path.name.split('.')[0]}", question, tuple(texts), frozenset(range(len(answers))))
 
 
-def chosen_sentences(body: str, worth: FloatArray) -> list[str]:
+def chosen_sentences(sentences: list[str], worth: FloatArray) -> list[str]:
     """Return the most valuable sentences of a passage, of at most `MAX_WORDS` words, in their order."""
-    sentences = split_sentences(body)
     words, kept = 0, list[int]()
-    for place in np.argsort(-worth[: len(sentences)], kind="stable").tolist():
-        text = sentences[place]
-        words += max(text.count(" ") + 1, len(text.encode()) // WORD_BYTES)
+    for place in np.argsort(-worth, kind="stable").tolist():
+        words += size_of(sentences[place])
         if kept and words > MAX_WORDS:
             break
         kept.append(place)

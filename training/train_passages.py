@@ -35,8 +35,8 @@ from command import Array, language_of, make_parser, run, save_artifact, seconds
 from datasets_io import read_jsonl
 from labels import article_groups, labelled_passages, passage_articles
 from semclass.core.types import COARSE, Encoder, FloatArray
-from semclass.encoders.onnx_encoder import open_encoder
 from semclass.encoders.excerpts import encode_passages
+from semclass.encoders.onnx_encoder import open_encoder
 from semclass.heads.surface import surface_features
 from semclass.train.fitted import FittedHead, best_threshold, expected_calibration_error, head_to_onnx
 

@@ -166,7 +166,7 @@ def lines_of(hit: semclass.Hit, width: int, certainty: str | None = None) -> Ite
     place = place_of(hit.id, hit.metadata, room - 2)
     yield f"{hit.rank:>2}  {_bold(place, words)}{' ' * (room - len(place))}{score}"
     sentence = None if hit.explanation is None else hit.explanation.sentence
-    for line in excerpt(hit.text, sentence, width - len(INDENT), rows=bool(hit.metadata.get("table"))):
+    for line in snippet(hit.text, sentence, width - len(INDENT), rows=bool(hit.metadata.get("table"))):
         yield f"{INDENT}{_bold(line, words)}"
 
 
@@ -195,7 +195,7 @@ def clean(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def excerpt(text: str, sentence: tuple[int, int] | None, width: int, *, rows: bool = False) -> list[str]:
+def snippet(text: str, sentence: tuple[int, int] | None, width: int, *, rows: bool = False) -> list[str]:
     """Wrap a short text, or the part of a text from its best sentence on. Items and rows begin on lines of their own."""
     whole = _wrapped(text, width, rows=rows)
     if len(whole) <= MIN_LINES or not text.strip():

@@ -1,8 +1,8 @@
 """Files of an index, and how they are read.
 
 A process that touches a memory-mapped page beyond the end of its file dies. So the data that every search needs are read
-into memory. Token vectors, texts, and sentences of a large segment are read row by row from files that stay open. Each
-read checks that nobody wrote into the file since it was opened. Only rare work that copies whole indices maps files.
+into memory. Token vectors, texts, and vectors of excerpts of a large segment are read row by row from files that stay open.
+Each read checks that nobody wrote into the file since it was opened. Only rare work that copies whole indices maps files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Encodes passages by excerpts. The views of a passage combine the views of its excerpts.
 
-An excerpt is a run of whole sentences. It is read after the title of its passage. A vector of few sentences is nearer to the
-questions that they answer than the vector of a long text, and a sentence alone often lacks its subject.
+An excerpt is a run of whole sentences. It is read after the title of its passage. A sentence alone often lacks its subject.
+The vector of a long text is far from questions about a part of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_SIZE = 90
 With 1 (each sentence alone), 60, 90, 130 and all words: TABLE.
 """
 
-BYTES = 8
+BYTES = 12
 """Number of bytes in UTF-8 that count as a word at most, because some scripts have no spaces."""
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from semclass.core.checks import check_texts
 from semclass.core.types import ClassName, DoubleArray, Encoder, Label
 from semclass.encoders.batching import classify_in_chunks
-from semclass.encoders.onnx_encoder import open_models
 from semclass.encoders.excerpts import encode_passages
+from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.head import Head, encoder_views, labelled, run_head
 
 

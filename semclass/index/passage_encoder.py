@@ -23,8 +23,8 @@ from semclass.core.errors import (
 from semclass.core.files import REMEDY
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
-from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_encoder, open_models
 from semclass.encoders.excerpts import MAX_CHARACTERS, Excerpts
+from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_encoder, open_models
 from semclass.encoders.words import LANGUAGES, language_of, terms_of
 from semclass.heads.head import run_head
 from semclass.heads.passages import PassageClassifier

@@ -135,7 +135,8 @@ def best_sentence(
     """
     spans, tokens = sentence_spans(text), candidates.evidence.tokens.row(place)
     theirs = [text[slice(*span)] for span in spans]
-    values = np.array([sum(weight for word, weight, _ in words if folded(word) in as_written(own)) for own in theirs])
+    written = map(as_written, theirs)
+    values = np.array([sum(weight for word, weight, _ in words if folded(word) in own) for own in written])
     if spans and len(tokens) and len(query.tokens):
         found = for_passages(models.encoder).encode(theirs, views=())
         ends = (found.kept or found.terms).offsets[1:]

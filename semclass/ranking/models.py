@@ -99,7 +99,7 @@ class Needs:
     vectors: bool = True  #: the vector of the question
     sparse: bool = False  #: learnt words, where the models have a head for them
     classes: bool = False  #: class probabilities of question and passages
-    tokens: bool = False  #: token vectors, vectors of sentences, and word pieces, which the pair head reads
+    tokens: bool = False  #: token vectors, vectors of excerpts, and word pieces, which the pair head reads
 
     def encoded(self, explain: bool = False) -> dict[str, bool]:
         """Return the parts of questions and passages to encode. Explanations need all parts."""

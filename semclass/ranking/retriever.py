@@ -271,7 +271,7 @@ class HybridRetriever:
     ) -> Candidates:
         """Return the n best passages, or fewer, by a method's scores before re-ranking, best first.
 
-        `weights` replace those in :attr:`weights`. Without `evidence`, the rows of token vectors, sentence vectors and
+        `weights` replace those in :attr:`weights`. Without `evidence`, the rows of token vectors, excerpt vectors and
         terms are empty. `where` is a filter, see :class:`semclass.SearchOptions`.
         """
         used = {**self.weights, **(weights or {})}

@@ -127,11 +127,11 @@ def test_of_a_long_path_the_nearest_headings_are_kept():
 def test_a_long_sentence_is_shown_whole():
     long = f"It was {'very ' * 60}old."
     text = f"It is of granite. {long} {'Trams cross it. ' * 40}"
-    lines = hits.excerpt(text, (18, 18 + len(long)), 76)
+    lines = hits.snippet(text, (18, 18 + len(long)), 76)
     assert " ".join(lines).startswith(f"… {long}")
     assert hits.MIN_LINES < len(lines) <= hits.MAX_LINES
     assert lines[-1].endswith("…")
-    assert hits.excerpt("red\x1b[31m \nand\tgreen", None, 76) == ["red [31m and green"]
+    assert hits.snippet("red\x1b[31m \nand\tgreen", None, 76) == ["red [31m and green"]
 
 
 def test_an_excerpt_holds_the_sentence_that_matched(run, tmp_path):
@@ -164,7 +164,7 @@ def test_words_near_those_of_the_question_are_marked():
 
 def test_rows_and_items_are_shown_apart():
     rows = "part: filter; years: 1\npart: pump; years: 8"
-    assert hits.excerpt(rows, None, 60, rows=True) == rows.split("\n")
-    assert hits.excerpt("one line\nand its end", None, 60) == ["one line and its end"]
-    shown = hits.excerpt("Run it:\n\n- first\n- then\n  more\n\n# End\n", None, 60)
+    assert hits.snippet(rows, None, 60, rows=True) == rows.split("\n")
+    assert hits.snippet("one line\nand its end", None, 60) == ["one line and its end"]
+    shown = hits.snippet("Run it:\n\n- first\n- then\n  more\n\n# End\n", None, 60)
     assert shown == ["Run it:", "- first", "- then more …"]
