@@ -123,7 +123,7 @@ def _label_matrix(labels: Sequence[Mapping[str, int | None]]) -> Array:
 
 def view_matrices(encoder: Encoder, texts: list[str]) -> dict[str, FloatArray]:
     """Views that the heads read, float32 (n, dim) by name."""
-    # the same reading as of the classifier: sentence by sentence
+    # the same reading as of the classifier: by excerpts
     encoding, _ = encode_passages(encoder, texts, [name for name in WEIGHTS if name in encoder.views])
     found = {"layers": encoding.layers, "surface": surface_features(texts), "entities": encoding.entities}
     return {name: view for name, view in found.items() if view is not None}

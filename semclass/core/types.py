@@ -119,9 +119,9 @@ class Encoding:
     #: Ragged float32 of item shape (1,): the log weight of each word piece of a question, up to a constant.
     weights: Ragged | None = None
     #: float32 of shape (n, d): the answer that a question asks for. Its inner product with `provides` is large if a
-    #: sentence gives this answer, and small if the sentence only resembles the question.
+    #: text gives this answer, and small if the text only resembles the question.
     asks: FloatArray | None = None
-    provides: FloatArray | None = None  #: float32 of shape (n, d): the answer that a sentence provides
+    provides: FloatArray | None = None  #: float32 of shape (n, d): the answer that a text provides
     #: float32 of shape (n, k * token_dim): k unit vectors near the token vectors of an answer.
     expects: FloatArray | None = None
     limit: int | None = None  #: number of word pieces of a text that the encoder reads; None if it reads all

@@ -20,12 +20,8 @@ from semclass.scoring.dense import shares_of
 MAX_CHARACTERS = 1 << 19
 """Maximum number of characters that are read of a passage, about 80,000 words of English. This bounds memory."""
 
-
-MAX_SIZE = 90
-"""Maximum size of an excerpt of more than one sentence, in words.
-
-With 1 (each sentence alone), 60, 90, 130 and all words: TABLE.
-"""
+MEAN_SIZE = 60
+"""Maximum mean size of the excerpts of a passage, in words, chosen by ``docs/decisions/excerpts.md``."""
 
 BYTES = 12
 """Number of bytes in UTF-8 that count as a word at most, because some scripts have no spaces."""
@@ -103,9 +99,9 @@ def size_of(text: str) -> int:
 
 
 def cut_excerpts(sentences: Sequence[str]) -> list[str]:
-    """Join consecutive sentences to as few excerpts of similar size as :data:`MAX_SIZE` allows."""
+    """Join consecutive sentences to as few excerpts of similar size as :data:`MEAN_SIZE` allows."""
     sizes = [size_of(sentence) for sentence in sentences]
-    share = sum(sizes) / -(-sum(sizes) // MAX_SIZE)
+    share = sum(sizes) / -(-sum(sizes) // MEAN_SIZE)
     excerpts: dict[int, list[str]] = {}
     end = 0
     for sentence, size in zip(sentences, sizes, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.encoders.excerpts import MAX_SIZE, Excerpts, cut_excerpts
+from semclass.encoders.excerpts import MEAN_SIZE, Excerpts, cut_excerpts
 
 
 def sentence(words: int) -> str:
@@ -14,7 +14,7 @@ def sentence(words: int) -> str:
 
 def test_excerpts_are_few_and_of_similar_size():
     assert [len(excerpt.split()) for excerpt in cut_excerpts([sentence(10)] * 10)] == [50, 50]
-    assert len(cut_excerpts([sentence(MAX_SIZE // 3)] * 3)) == 1
+    assert len(cut_excerpts([sentence(MEAN_SIZE // 3)] * 3)) == 1
 
 
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=30))
@@ -23,7 +23,7 @@ def test_excerpts_are_runs_of_whole_sentences(sizes):
     excerpts = cut_excerpts(sentences)
     assert " ".join(excerpts) == " ".join(sentences)
     assert all(excerpt.endswith("end.") for excerpt in excerpts)
-    assert max(len(excerpt.split()) for excerpt in excerpts) <= MAX_SIZE + max(sizes)
+    assert max(len(excerpt.split()) for excerpt in excerpts) <= MEAN_SIZE + max(sizes)
 
 
 def test_text_without_spaces_is_cut_too():

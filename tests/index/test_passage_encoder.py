@@ -19,7 +19,7 @@ def read(passage_encoder, *texts, title=None, **wanted):
 @pytest.fixture
 def short_excerpts(monkeypatch):
     """Each of the sentences above is an excerpt."""
-    monkeypatch.setattr(excerpts, "MAX_SIZE", 10)
+    monkeypatch.setattr(excerpts, "MEAN_SIZE", 10)
 
 
 @pytest.mark.usefixtures("short_excerpts")
