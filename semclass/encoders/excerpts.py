@@ -50,7 +50,9 @@ class Excerpts:
             title = " ".join(given.split())
             read, title = (text[:MAX_CHARACTERS], title) if text[:MAX_CHARACTERS].strip() else (title, "")
             excerpts = cut_excerpts(split_sentences(read))
-            which += [places.setdefault(f"{title} {excerpt}" if title else excerpt, len(places)) for excerpt in excerpts]
+            which += [
+                places.setdefault(f"{title} {excerpt}" if title else excerpt, len(places)) for excerpt in excerpts
+            ]
             words += [size_of(excerpt) for excerpt in excerpts]
             counts.append(len(excerpts))
             known.append(title)
