@@ -134,7 +134,7 @@ def test_a_long_sentence_is_shown_whole():
     assert hits.snippet("red\x1b[31m \nand\tgreen", None, 76) == ["red [31m and green"]
 
 
-def test_an_excerpt_holds_the_sentence_that_matched(run, tmp_path):
+def test_a_snippet_holds_the_sentence_that_matched(run, tmp_path):
     around = "The boat was built in the yard of Holm and is painted every spring by men of the town. " * 3
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.txt").write_text(f"{around}In the cellar of the house stands a pump. {around}")

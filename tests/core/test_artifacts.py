@@ -133,8 +133,8 @@ def test_a_folder_that_cannot_be_flushed_has_the_new_file(tmp_path, monkeypatch,
 # -- what is read is what was verified -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "reliability.png"])
-def test_a_link_that_leads_out_of_a_model_is_not_followed(head_folder, encoder, tmp_path, name):
+def test_a_link_that_leads_out_of_a_model_is_not_followed(head_folder, encoder, tmp_path):
+    name = "model.onnx"
     (head_folder / name).replace(tmp_path / "elsewhere")
     (head_folder / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ArtifactError, match=f"{name} leads out of .*cp -rL"):

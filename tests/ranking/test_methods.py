@@ -14,7 +14,7 @@ from semclass.heads.query_focus import PIECES
 from semclass.ranking.features import PAIR_FEATURES, PairModel
 from semclass.ranking.methods import METHODS, method_for
 
-QUESTION = "When is the museum open?"
+QUESTION = "What do tickets cost?"
 N = 10
 
 
