@@ -1,11 +1,11 @@
 """Approximate search: which excerpts of a large segment are worth an exact comparison with a question.
 
-Below :data:`REDUCED_FROM` excerpts (200,000), all are compared exactly, because this takes only some milliseconds.
+Below :data:`REDUCED_FROM` excerpts (100,000), all are compared exactly, because this takes only some milliseconds.
 
 1. **Reduction.** A comparison costs the time of reading the vectors from memory. So a larger segment also stores each
    vector on its 64 principal components, half a byte for each: 32 bytes instead of 96. The passages with the best reduced
    scores, three times as many as requested, are then compared exactly (:class:`ApproximateScores`).
-2. **Clusters.** From :data:`CLUSTERED_FROM` excerpts (2 million) on, the reduced vectors lie cluster by cluster, found by
+2. **Clusters.** From :data:`CLUSTERED_FROM` excerpts (a million) on, the reduced vectors lie cluster by cluster, found by
    k-means, and a question is compared with the likely clusters only (:meth:`Reduced.nearest`). Each cluster's share of the
    best products is estimated from the mean and the variance of its vectors, and clusters are compared until they are
    expected to hold :data:`COVERAGE` of them.
@@ -28,10 +28,10 @@ from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, offsets_of
 from semclass.scoring.vectors import from_quarter_bytes, half_byte_product_with, nth_at_least
 
-REDUCED_FROM = 200_000
+REDUCED_FROM = 100_000
 """Excerpts of a segment from which reduced vectors are stored."""
 
-CLUSTERED_FROM = 2_000_000
+CLUSTERED_FROM = 1_000_000
 """Excerpts of a segment from which only likely clusters are compared. Comparing all of 400,000 takes 2 ms."""
 
 DIMENSIONS = 64
