@@ -149,16 +149,14 @@ def language(models: Path) -> Scores:
 
 def entailment(models: Path) -> Scores:
     """Passages that answer against their neighbours, each by its best sentence."""
-    classifier = EntailmentClassifier.load(models)
     sentences = {name: split_sentences(text) for name, text in texts().ranked}
     ids = list(sentences)
     pairs, ends = list[tuple[str, str]](), list[int]()
     for answer, question in texts().asked:
-        neighbour = ids[(ids.index(answer) + 1) % len(ids)]
-        for name in (answer, neighbour):
+        for name in (answer, ids[(ids.index(answer) + 1) % len(ids)]):  # and its neighbour
             pairs += [(question, sentence) for sentence in sentences[name]]
             ends.append(len(pairs))
-    given = classifier.predict_proba(pairs)[:, 1]
+    given = EntailmentClassifier.load(models).predict_proba(pairs)[:, 1]
     answers, others = np.maximum.reduceat(given, [0, *ends[:-1]]).reshape(-1, 2).T
     return {
         "entailment": {
@@ -241,7 +239,7 @@ def wrong(scores: Scores, models: Path, record: Mapping[str, Any]) -> list[str]:
                     f"{what} was {recorded:.4f} when it was recorded and is {value:.4f}: "
                     f"{100 * (recorded - value):.1f} points are lost, {100 * TOLERANCE:.1f} are allowed"
                 )
-        if known["manifest"] != _manifest(models, model):
+        if known["manifest"] != artifacts.sha256_of(models / model / artifacts.MANIFEST):
             said.append(
                 f"models/{model}/{artifacts.MANIFEST} is not the one whose scores were recorded: run "
                 "`python -m bench.guard --record` and commit bench/guard.json with the model"
@@ -251,15 +249,17 @@ def wrong(scores: Scores, models: Path, record: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _manifest(models: Path, name: str) -> str:
-    return artifacts.sha256_of(models / name / artifacts.MANIFEST)
-
-
 def new_record(models: Path, scores: Scores, old: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of these scores; records of other models that are there stay."""
+    """The record of these scores; records of other models that are there stay, and so do scores but for rounding."""
     entries = {name: entry for name, entry in old["models"].items() if (models / name).is_dir()}
     for model, row in scores.items():
-        entries[model] = {"manifest": _manifest(models, model), "scores": {key: round(row[key], 4) for key in row}}
+        known, manifest = entries.get(model, {}), artifacts.sha256_of(models / model / artifacts.MANIFEST)
+        before = known.get("scores", {}) if known.get("manifest") == manifest else {}
+        values = {
+            name: before[name] if abs(value - before.get(name, np.inf)) <= TOLERANCE else round(value, 4)
+            for name, value in row.items()
+        }
+        entries[model] = {"manifest": manifest, "scores": values}
     return {"texts": texts().sha256, "models": entries, "date": provenance.today(), "commit": provenance.commit()}
 
 

@@ -78,8 +78,10 @@ def test_a_damaged_head_is_found(models: Path, name: str, network: str, score: s
     assert f"models/{name}/manifest.json is not the one whose scores were recorded" in changed
 
 
-def test_a_record_replaces_the_scores_of_a_model_and_keeps_others(models: Path) -> None:
-    old = guard.new_record(models, {"questions": {"accuracy": 0.9}, "passages": {"right": 0.8}}, {"models": {}})
-    new = guard.new_record(models, {"questions": {"accuracy": 0.7}}, old)["models"]
-    assert new["questions"]["scores"] == {"accuracy": 0.7}
-    assert new["passages"] == old["models"]["passages"]
+def test_a_record_keeps_what_differs_by_rounding_alone(models: Path) -> None:
+    old = guard.new_record(models, {"questions": {"accuracy": 0.9}}, {"models": {}})
+    near, far = ({"questions": {"accuracy": value}} for value in (0.898, 0.8))
+    assert guard.new_record(models, near, old)["models"] == old["models"]
+    assert guard.new_record(models, far, old)["models"]["questions"]["scores"] == {"accuracy": 0.8}
+    rewrite(models / "questions", "notes.txt", b"trained again")
+    assert guard.new_record(models, near, old)["models"]["questions"]["scores"] == {"accuracy": 0.898}
